@@ -1,0 +1,1 @@
+"""The nouns of a rollout: frozen values, standard library only, no effects."""

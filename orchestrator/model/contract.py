@@ -1,0 +1,182 @@
+"""The frozen part of a runbook: what is added to one table, and how old and new values correspond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from orchestrator.model.types import ColumnType
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A column default: a literal (``text`` unquoted) or an expression (``CURRENT_TIMESTAMP(3)``, ``(json_object())``)."""
+
+    text: str
+    is_expression: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, wanted or live. ``charset`` and ``collation`` are None when they are the table's own, or not text."""
+
+    name: str
+    type: ColumnType
+    null: bool = True
+    default: Default | None = None
+    charset: str | None = None
+    collation: str | None = None
+    on_update: bool = False
+    generated: str | None = None
+    stored: bool = False
+    invisible: bool = False
+    auto_increment: bool = False
+    comment: str = field(default="", compare=False)
+    writer: str = field(default="", compare=False)
+    retire: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One part of an index: a column (``prefix`` in characters) or, with ``expression``, a functional part."""
+
+    column: str
+    prefix: int | None = None
+    descending: bool = False
+    expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    name: str
+    parts: tuple[IndexPart, ...]
+    unique: bool = False
+    visible: bool = True
+    kind: str = "BTREE"
+    serves: str = field(default="", compare=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(p.column for p in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    name: str
+    columns: tuple[str, ...]
+    references: TableName
+    referenced_columns: tuple[str, ...]
+    on_delete: str = "RESTRICT"
+    on_update: str = "RESTRICT"
+
+
+class Unmapped(Enum):
+    """What a value map does with a value that it does not name."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+
+
+class Match(Enum):
+    """How a value map compares: byte for byte, or as the column's collation does."""
+
+    EXACT = "exact"
+    COLLATION = "collation"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMap:
+    """value → value; None is SQL NULL. NULL that is not named is unmapped like any other value."""
+
+    values: tuple[tuple[str | None, str | None], ...]
+    unmapped: Unmapped = Unmapped.REFUSE
+    match: Match = Match.EXACT
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A deterministic SQL expression over columns of the row, unqualified."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The value itself, unchanged."""
+
+
+Transform = ValueMap | Expression | Copy
+
+
+class Winner(Enum):
+    """Whose value stays when one statement changes both columns to values that do not correspond."""
+
+    NEW = "new_wins"
+    OLD = "old_wins"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """How one new column gets its values. With ``old`` and ``backward`` it is a pair; without ``backward`` it is derived."""
+
+    new: str
+    old: str | None
+    forward: Transform
+    backward: Transform | None = None
+    on_conflict: Winner = Winner.NEW
+    follows: bool = False
+
+    @property
+    def is_pair(self) -> bool:
+        return self.old is not None and self.backward is not None
+
+    def __str__(self) -> str:
+        return f"{self.old} ↔ {self.new}" if self.is_pair else f"{self.new} (derived)"
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A condition that every row must hold; NULL counts as held, as in a CHECK constraint."""
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Everything that this rollout may add to the table, and nothing else."""
+
+    table: TableName
+    columns: tuple[Column, ...]
+    changes: tuple[Column, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    mappings: tuple[Mapping, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
+    key: tuple[str, ...] = ()
+    old_statements: tuple[str, ...] = ()
+    new_statements: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[Mapping, ...]:
+        return tuple(m for m in self.mappings if m.is_pair)
+
+    @property
+    def derived(self) -> tuple[Mapping, ...]:
+        return tuple(m for m in self.mappings if not m.is_pair)
+
+    def column(self, name: str) -> Column:
+        """The new column of that name. Raises KeyError."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        raise KeyError(name)

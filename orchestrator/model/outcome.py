@@ -1,0 +1,83 @@
+"""What acting brought, what looking for a half-done step brought, and the words spoken on a beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Result(Enum):
+    """DONE took effect. PAUSED stopped in between, resumable. FAILED did not take effect and waiting mends nothing.
+    HELD did not take effect yet, try later. BACK: the application must go back to the old column. UNKNOWN: nobody can say."""
+
+    DONE = "done"
+    PAUSED = "paused"
+    HELD = "held"
+    FAILED = "failed"
+    BACK = "back"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``note`` is one sentence for the operator; ``figures`` are numbers for history and metrics (base units in the names)."""
+
+    result: Result
+    note: str = ""
+    expected: str = ""
+    next: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    evidence: tuple[tuple[str, ...], ...] = ()
+
+
+class Seen(Enum):
+    """What the server shows of a step whose end we did not witness."""
+
+    ABSENT = "absent"
+    PARTIAL = "partial"
+    PRESENT = "present"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on purpose."""
+
+    done: int = 0
+    total: int = 0
+    unit: str = "rows"
+    rate_per_s: float = 0.0
+    note: str = ""
+    batch_rows: int = 0
+    batch_s: float = 0.0
+    throttled_s: float = 0.0
+    throttled_by: str = ""
+    elapsed_s: float = 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds left at the present rate; None when that cannot be said."""
+        if self.total <= 0 or self.rate_per_s <= 0:
+            return None
+        return max(0.0, (self.total - self.done) / self.rate_per_s)
+
+
+class SignalKind(Enum):
+    GO = "go"
+    HOLD = "hold"
+    PAUSE = "pause"
+    ABORT = "abort"
+    STOP = "stop"
+    BACK = "back"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """The answer to a beat. HOLD: wait a little and beat again. PAUSE, ABORT: somebody asked. STOP: a check held for too
+    long or refuses. BACK: a check demands the way back."""
+
+    kind: SignalKind
+    reason: str = ""
+
+
+GO = Signal(SignalKind.GO)

@@ -1,0 +1,129 @@
+"""A runbook as loaded: the contract, and the settings that may change while a rollout lives. All durations in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from orchestrator.model.contract import Contract, TableName
+
+
+class RollbackDdl(Enum):
+    KEEP = "keep"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSettings:
+    """The ``phases:`` part of a runbook."""
+
+    final_lock_budget_s: float = 2.0
+    index_tries: int = 10
+    target_time_s: float = 0.08
+    max_batch_rows: int = 5_000
+    soak_s: float = 30.0
+    percents: tuple[int, ...] = (1, 5, 25, 50, 100)
+    hold_s: float = 300.0
+    ttl_s: float = 90.0
+    poll_s: float = 1.0
+    gates: tuple[str, ...] = ("drift",)
+    verify_soak_s: float = 600.0
+    rollback_ddl: RollbackDdl = RollbackDdl.KEEP
+    rollback_quiet_s: float = 60.0
+    finish_quiet_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSource:
+    """Where free disk is read: ``local`` (a server on this machine), ``command``, or ``none`` with a reason."""
+
+    kind: str = "local"
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The ``checks:`` part of a runbook."""
+
+    replication_lag_s: float = 5.0
+    metadata_lock_age_s: float = 5.0
+    transaction_age_s: float = 30.0
+    threads_running: int = 200
+    history_list: int = 1_000_000
+    disk: DiskSource = field(default_factory=DiskSource)
+    max_wait_s: float = 600.0
+    stall_budget_s: float = 0.25
+    stale_after_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPolicy:
+    """``discover``, a fixed list of ``host:port``, or none with a reason. ``delayed`` replicas are watched but not waited for."""
+
+    kind: str = "discover"
+    hosts: tuple[str, ...] = ()
+    reason: str = ""
+    delayed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GateSpec:
+    """One gate of the application. ``kind``: drift, sql, command. Exactly one of ``max`` and ``max_increase`` for numbers.
+
+    A sample fails when its number is over the limit; the gate fails when ``failure_limit`` of the last ``count``
+    samples failed, and cannot say when ``inconclusive_limit`` of them gave no number.
+    """
+
+    name: str
+    kind: str
+    argument: str = ""
+    max: float | None = None
+    max_increase: float | None = None
+    interval_s: float = 10.0
+    count: int = 5
+    failure_limit: int = 3
+    inconclusive_limit: int = 3
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    rule: str
+    reason: str
+    evidence: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Runbook:
+    """One change of one table. ``digest`` covers the contract (hex sha256 of its canonical form), ``text`` the whole file."""
+
+    id: str
+    contract: Contract
+    digest: str
+    text: str
+    path: str
+    why: str = ""
+    owner: str = ""
+    phases: PhaseSettings = field(default_factory=PhaseSettings)
+    limits: Limits = field(default_factory=Limits)
+    replicas: ReplicaPolicy = field(default_factory=ReplicaPolicy)
+    gates: tuple[GateSpec, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    notify: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> TableName:
+        return self.contract.table
+
+    def gate(self, name: str) -> GateSpec:
+        """The gate of that name. ``drift`` exists without being written. Raises KeyError."""
+        for gate in self.gates:
+            if gate.name == name:
+                return gate
+        if name == "drift":
+            return GateSpec(name="drift", kind="drift", max=0.0)
+        raise KeyError(name)
+
+    def waived(self, rule: str) -> Waiver | None:
+        return next((w for w in self.waivers if w.rule == rule), None)

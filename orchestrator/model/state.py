@@ -1,0 +1,224 @@
+"""The life of a rollout: states, the events that move it, and the table of edges, each with the sentence that says when.
+
+What is asked for (a request in the store) and what is reached (the state here) are two things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+
+from orchestrator.model.contract import TableName
+from orchestrator.model.step import Step
+
+FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
+ROLLBACK = "rollback"
+FINISH = "finish"
+
+
+class State(Enum):
+    NEW = "new"
+    RUNNING = "running"
+    HELD = "held"
+    PAUSED = "paused"
+    ROLLED_BACK = "rolled-back"
+    NEEDS_HUMAN = "needs-human"
+    DONE = "done"
+    FINISHED = "finished"
+
+
+class EventKind(Enum):
+    CREATED = "created"
+    STARTED = "started"
+    INTENDED = "intended"
+    STEP_DONE = "step-done"
+    PHASE_DONE = "phase-done"
+    HELD = "held"
+    PAUSED = "paused"
+    ABORTED = "aborted"
+    FAILED = "failed"
+    WENT_BACK = "went-back"
+    ROLLED_BACK = "rolled-back"
+    NEEDS_HUMAN = "needs-human"
+    FINISHED = "finished"
+    SETTINGS_CHANGED = "settings-changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    before: State
+    kind: EventKind
+    after: State
+    sentence: str
+
+
+def _edges() -> tuple[Edge, ...]:
+    s, e = State, EventKind
+    rest = (
+        Edge(s.NEW, e.STARTED, s.RUNNING, "The first command that changes something takes the lease."),
+        Edge(s.HELD, e.STARTED, s.RUNNING, "The same command is typed again after a hold."),
+        Edge(s.PAUSED, e.STARTED, s.RUNNING, "The command is typed again after a pause, a failure or an abort."),
+        Edge(s.ROLLED_BACK, e.STARTED, s.RUNNING, "The rollout goes forward again, or further back."),
+        Edge(s.DONE, e.STARTED, s.RUNNING, "A phase is done and the next one, a rollback or finish begins."),
+        Edge(s.NEEDS_HUMAN, e.STARTED, s.RUNNING, "A human has looked; the server is asked again what happened."),
+        Edge(s.RUNNING, e.STARTED, s.RUNNING, "The process that ran it is gone, and another takes over."),
+        Edge(s.RUNNING, e.INTENDED, s.RUNNING, "A step is about to be done, and is recorded whole."),
+        Edge(s.RUNNING, e.STEP_DONE, s.RUNNING, "A step took effect."),
+        Edge(s.RUNNING, e.PHASE_DONE, s.DONE, "No step of the phase is left and its checks after it passed."),
+        Edge(s.RUNNING, e.HELD, s.HELD, "A check held for longer than max_wait."),
+        Edge(s.RUNNING, e.PAUSED, s.PAUSED, "Somebody asked for a pause, or the command got a signal."),
+        Edge(s.RUNNING, e.ABORTED, s.PAUSED, "Somebody asked for an abort; the half step was cleared."),
+        Edge(s.RUNNING, e.FAILED, s.PAUSED, "A step failed in a way that waiting does not mend."),
+        Edge(s.RUNNING, e.WENT_BACK, s.ROLLED_BACK, "A check or gate failed in read-switch or verify; readers are on the old column."),
+        Edge(s.RUNNING, e.ROLLED_BACK, s.ROLLED_BACK, "A rollback that somebody typed reached its target."),
+        Edge(s.RUNNING, e.NEEDS_HUMAN, s.NEEDS_HUMAN, "The server cannot say what became of a step."),
+        Edge(s.RUNNING, e.FINISHED, s.FINISHED, "The mirror is gone for good and the rollout is closed."),
+    )
+    resting = (s.NEW, s.HELD, s.PAUSED, s.ROLLED_BACK, s.DONE, s.NEEDS_HUMAN, s.RUNNING)
+    settings = tuple(Edge(x, e.SETTINGS_CHANGED, x, "Settings outside the contract were changed in the runbook.") for x in resting)
+    aborts = tuple(
+        Edge(x, e.ABORTED, s.PAUSED, "An abort is asked for while no command runs.")
+        for x in (s.HELD, s.PAUSED, s.ROLLED_BACK, s.DONE, s.NEEDS_HUMAN)
+    )
+    return rest + settings + aborts
+
+
+EDGES: tuple[Edge, ...] = _edges()
+_TABLE = {(edge.before, edge.kind): edge for edge in EDGES}
+QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD})
+
+
+class ForbiddenTransition(Exception):
+    """The event cannot happen in this state: our own bug, never the operator's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the append-only history. ``revision`` is the record's revision after it."""
+
+    kind: EventKind
+    at: datetime
+    who: str
+    phase: str
+    note: str = ""
+    step: str = ""
+    reason: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    evidence: tuple[tuple[str, ...], ...] = ()
+    revision: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRecord:
+    """How one phase went the last time it ran."""
+
+    name: str
+    state: State
+    began: datetime
+    ended: datetime | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The current state, derived from the events. ``transitions`` counts what changes a plan (not intents and holds).
+
+    ``phase`` is the phase that runs or ran last, also ``rollback`` and ``finish``. ``done`` are the forward phases that
+    hold now. ``done_steps`` are keys of steps of ``phase`` that took effect in this visit. ``walk`` counts how often
+    backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead of
+    being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
+    """
+
+    id: str
+    table: TableName
+    digest: str
+    runbook_text: str
+    runbook_path: str
+    server_uuid: str
+    revision: int = 0
+    transitions: int = 0
+    epoch: int = 0
+    state: State = State.NEW
+    phase: str = ""
+    done: tuple[str, ...] = ()
+    done_steps: tuple[str, ...] = ()
+    walk: int = 1
+    both_written: bool = False
+    intent: Step | None = None
+    target: str = ""
+    accepted: tuple[tuple[str, int], ...] = ()
+    baselines: tuple[tuple[str, float], ...] = ()
+    phases: tuple[PhaseRecord, ...] = ()
+    columns_added: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def next_phase(self) -> str | None:
+        """The first forward phase that is not done; None when all are."""
+        return next((p for p in FORWARD if p not in self.done), None)
+
+    def phase_record(self, name: str) -> PhaseRecord | None:
+        return next((p for p in self.phases if p.name == name), None)
+
+
+def move(record: Record, event: Event) -> Record:
+    """The record after ``event``: state by the table of edges, counters and the phase's own line. Pure.
+
+    Changes that an event brings besides (done steps, intent, walk …) are made by the caller with ``replace`` before.
+    Raises ForbiddenTransition.
+    """
+    edge = _TABLE.get((record.state, event.kind))
+    if edge is None:
+        raise ForbiddenTransition(f"{event.kind.value} cannot happen while {record.state.value}")
+    counted = 0 if event.kind in QUIET_KINDS else 1
+    moved = replace(
+        record,
+        state=edge.after,
+        phase=event.phase or record.phase,
+        revision=record.revision + 1,
+        transitions=record.transitions + counted,
+        note=event.note or record.note,
+    )
+    return replace(moved, phases=_phase_lines(moved, event))
+
+
+def _phase_lines(record: Record, event: Event) -> tuple[PhaseRecord, ...]:
+    name = event.phase
+    if not name or event.kind in (EventKind.CREATED, EventKind.SETTINGS_CHANGED):
+        return record.phases
+    known = record.phase_record(name)
+    fresh = event.kind is EventKind.STARTED and (known is None or known.state in (State.DONE, State.ROLLED_BACK))
+    began = event.at if fresh or known is None else known.began
+    ended = None if record.state is State.RUNNING else event.at
+    note = event.note or ("" if fresh or known is None else known.note)
+    line = PhaseRecord(name, record.state, began, ended, note)
+    return (*(p for p in record.phases if p.name != name), line)
+
+
+class Ask(Enum):
+    """What another terminal asks of the command that runs."""
+
+    PAUSE = "pause"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    ask: Ask
+    who: str
+    at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lease: person and machine, process, since when (UTC), and the counter last seen."""
+
+    who: str
+    host: str
+    pid: int
+    since: datetime
+    counter: int
+    epoch: int

@@ -1,0 +1,273 @@
+"""The smallest things that are planned, shown, done and recorded. A closed union; every match over it is exhaustive.
+
+A step carries everything that its driver needs, because it is stored whole as the intent and must be understood
+after a crash, when a plan made later no longer offers it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from orchestrator.model.contract import Column, ForeignKey, Index, TableName
+
+
+class StepClass(Enum):
+    """What a step does to the application; checks choose their moments by it."""
+
+    EXCLUSIVE = "takes an exclusive metadata lock for a moment"
+    ROWS = "writes or reads rows in batches"
+    READS = "moves readers or writers of the application"
+    URGENT = "the way back: nothing is asked before it"
+    PASSIVE = "only looks, or only writes our own rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumns:
+    kind: Literal["add-columns"] = "add-columns"
+    table: TableName
+    columns: tuple[Column, ...]
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeColumn:
+    """Widen one existing column in place (VARCHAR longer on the same side of 255 bytes, ENUM labels at the end)."""
+
+    kind: Literal["change-column"] = "change-column"
+    table: TableName
+    before: Column
+    after: Column
+    algorithm: str
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddIndex:
+    kind: Literal["add-index"] = "add-index"
+    table: TableName
+    index: Index
+    final_lock_budget_s: float
+    tries: int
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddForeignKey:
+    """Add with checks off, in place; trusted only after ProveForeignKey."""
+
+    kind: Literal["add-foreign-key"] = "add-foreign-key"
+    table: TableName
+    foreign_key: ForeignKey
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProveForeignKey:
+    """The anti-join: no child without its parent."""
+
+    kind: Literal["prove-foreign-key"] = "prove-foreign-key"
+    table: TableName
+    foreign_key: ForeignKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropForeignKey:
+    kind: Literal["drop-foreign-key"] = "drop-foreign-key"
+    table: TableName
+    foreign_key: ForeignKey
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropIndex:
+    kind: Literal["drop-index"] = "drop-index"
+    table: TableName
+    index: Index
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropColumns:
+    kind: Literal["drop-columns"] = "drop-columns"
+    table: TableName
+    columns: tuple[Column, ...]
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """One or more keyed passes that make every row hold ``n <=> f(o)``. ``pass_name``: backfill (one pass, the range
+    fixed at the start, rows that are locked are left) or sweep (passes until nothing is left)."""
+
+    kind: Literal["fill"] = "fill"
+    table: TableName
+    walk: int
+    pass_name: Literal["backfill", "sweep"]
+    target_time_s: float
+    max_batch_rows: int
+    on_conflict: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare:
+    """A full pass that only reads. ``relation``: old-is-truth (n <=> f(o)) or corresponds (while both are written)."""
+
+    kind: Literal["compare"] = "compare"
+    table: TableName
+    walk: int
+    purpose: Literal["drift", "verify", "newest"]
+    relation: Literal["old-is-truth", "corresponds"]
+    target_time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallTrigger:
+    kind: Literal["install-trigger"] = "install-trigger"
+    table: TableName
+    event: Literal["update", "insert"]
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveMirror:
+    """Both triggers go, insert first. ``accepted`` maps a class of loss to the greatest number of rows accepted."""
+
+    kind: Literal["remove-mirror"] = "remove-mirror"
+    table: TableName
+    accepted: tuple[tuple[str, int], ...]
+    family: tuple[TableName, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """Time passes under watch; the checks of ``purpose`` run on every beat."""
+
+    kind: Literal["soak"] = "soak"
+    seconds: float
+    purpose: Literal["shadow-write", "verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatchUp:
+    """Wait until every replica that counts has executed all that the primary has now."""
+
+    kind: Literal["catch-up"] = "catch-up"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureBaselines:
+    """Sample each gate before anything moves, and keep the figures that ``max_increase`` is measured against."""
+
+    kind: Literal["measure-baselines"] = "measure-baselines"
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWrites:
+    """The new application may write new columns, readers stay at 0 %."""
+
+    kind: Literal["open-writes"] = "open-writes"
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPercent:
+    """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch."""
+
+    kind: Literal["set-percent"] = "set-percent"
+    percent: int
+    hold_s: float
+    ttl_s: float
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepFlags:
+    """The last step passed its hold: the flags never expire from here on."""
+
+    kind: Literal["keep-flags"] = "keep-flags"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerFlags:
+    """Readers to 0 % and new writes closed, at once."""
+
+    kind: Literal["lower-flags"] = "lower-flags"
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """One poll has passed since the flags went down, and no transaction begun before that moment is open."""
+
+    kind: Literal["drain"] = "drain"
+    table: TableName
+    poll_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """``seconds`` without a sampled statement that names ``columns`` (or the flag table, with ``flag``)."""
+
+    kind: Literal["quiet"] = "quiet"
+    table: TableName
+    columns: tuple[str, ...]
+    seconds: float
+    flag: bool
+    waived: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseRollout:
+    """The flag row stays, at 100 % and never expiring; positions and requests go."""
+
+    kind: Literal["close-rollout"] = "close-rollout"
+
+
+DdlStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | ProveForeignKey | DropForeignKey | DropIndex | DropColumns
+RowsStep = Fill | Compare
+MirrorStep = InstallTrigger | RemoveMirror
+ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
+WaitStep = Soak | CatchUp | Drain | Quiet
+Step = DdlStep | RowsStep | MirrorStep | ReadsStep | WaitStep
+
+
+def step_class(step: Step) -> StepClass:
+    """How the step meets the application."""
+    match step:
+        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey() | DropForeignKey() | DropIndex() | DropColumns():
+            return StepClass.EXCLUSIVE
+        case InstallTrigger() | RemoveMirror():
+            return StepClass.EXCLUSIVE
+        case Fill() | Compare() | ProveForeignKey():
+            return StepClass.ROWS
+        case OpenWrites() | SetPercent() | KeepFlags() | Soak():
+            return StepClass.READS
+        case LowerFlags():
+            return StepClass.URGENT
+        case CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
+            return StepClass.PASSIVE
+
+
+def step_key(step: Step) -> str:
+    """A name for the step that is unique within its phase and stable between two plans of the same phase."""
+    match step:
+        case ChangeColumn():
+            return f"{step.kind}:{step.after.name}"
+        case AddIndex() | DropIndex():
+            return f"{step.kind}:{step.index.name}"
+        case AddForeignKey() | ProveForeignKey() | DropForeignKey():
+            return f"{step.kind}:{step.foreign_key.name}"
+        case Fill():
+            return f"{step.kind}:{step.pass_name}"
+        case Compare():
+            return f"{step.kind}:{step.purpose}"
+        case InstallTrigger():
+            return f"{step.kind}:{step.event}"
+        case SetPercent():
+            return f"{step.kind}:{step.percent}"
+        case _:
+            return step.kind

@@ -1,0 +1,52 @@
+"""Judgements: what a check says of facts, and what a phase finds wrong for good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Judgement(Enum):
+    """PASS goes on, HOLD waits and tries again, REFUSE stops; UNSEEN is a HOLD because the fact cannot be read or is stale."""
+
+    PASS = "pass"
+    HOLD = "hold"
+    REFUSE = "refuse"
+    UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One check's word. ``reason`` has the shape ``replication-lag 7.2s > 5.0s on replica-2``."""
+
+    check: str
+    judgement: Judgement
+    reason: str
+    seen: str
+    limit: str
+    next: str = ""
+    goes_back: bool = False
+
+    @property
+    def good(self) -> bool:
+        return self.judgement is Judgement.PASS
+
+
+class ProblemKind(Enum):
+    """Which exit code a permanent problem has: 65, 78, 77 or 75."""
+
+    RUNBOOK = "runbook"
+    CONFIGURATION = "configuration"
+    PRIVILEGE = "privilege"
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that no waiting mends: the phase is refused before anything is written."""
+
+    kind: ProblemKind
+    rule: str
+    seen: str
+    expected: str
+    next: str

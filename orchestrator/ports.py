@@ -1,0 +1,203 @@
+"""Every seam of the house, as Protocols. Rooms know each other only through these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from orchestrator.model.facts import Facts, FlagFacts, Need
+from orchestrator.model.outcome import Outcome, Progress, Seen, Signal
+from orchestrator.model.runbook import GateSpec, Limits, Runbook
+from orchestrator.model.state import Event, Holder, Record, Request
+from orchestrator.model.step import Step, StepClass
+from orchestrator.model.verdict import Problem, Verdict
+
+StepT = TypeVar("StepT", contravariant=True)
+
+
+class Beat(Protocol):
+    """The one place where long work listens. Call it at least once a second.
+
+    It keeps the lease alive, saves progress, reads requests, judges the checks that are due, and answers. Raises
+    ``errors.Fenced`` when the lease was lost: the caller lets that pass and writes nothing more.
+    """
+
+    @property
+    def epoch(self) -> int: ...
+
+    def __call__(self, progress: Progress) -> Signal: ...
+
+
+class Phase(Protocol):
+    """Pure planner of one stage. ``requires`` are phases that must be done before."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]: ...
+
+    def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        """Only what is still missing, in order."""
+        ...
+
+
+class Check(Protocol):
+    """Pure judgement over facts. ``before`` and ``during``: classes of steps before and on whose beats it is due."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> frozenset[Need]: ...
+
+    @property
+    def before(self) -> frozenset[StepClass]: ...
+
+    @property
+    def during(self) -> frozenset[StepClass]: ...
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict: ...
+
+
+class Driver(Protocol[StepT]):
+    """Effects of one kind of step. Raises only ``errors.RolloutError``; what can be told is an Outcome."""
+
+    def describe(self, step: StepT) -> Sequence[str]:
+        """Exactly the statements that would run, one string each, comment tag included. Reads at most; writes nothing."""
+        ...
+
+    def apply(self, step: StepT, beat: Beat) -> Outcome: ...
+
+    def observe(self, step: StepT) -> Seen:
+        """What the server shows of the step. Waits for, or takes back, a statement of ours that is still running."""
+        ...
+
+    def abandon(self, step: StepT) -> Outcome:
+        """Clear what a half-done step left, so that nothing but what the state names remains."""
+        ...
+
+
+class Observer(Protocol):
+    """The only reader of servers. Never writes. Never raises for what cannot be seen: such a reading says so."""
+
+    def look(self, needs: frozenset[Need]) -> Facts: ...
+
+
+class Store(Protocol):
+    """Where the state lives. Every write has a client-side time-out; none blocks the way back."""
+
+    def load(self, id: str) -> Record | None:
+        """The record, or None. Reads only; works before the store was installed. Raises ConfigurationError for a newer store."""
+        ...
+
+    def rollouts(self) -> Sequence[Record]: ...
+
+    def install(self) -> None:
+        """Create or migrate the store's own tables."""
+        ...
+
+    def create(self, record: Record, event: Event) -> Record:
+        """Begin a rollout. Raises Held when another open rollout is on the same table."""
+        ...
+
+    def save(self, record: Record, event: Event) -> Record:
+        """Store ``record`` (already moved; its revision is one more than what is stored) and append ``event``.
+
+        One transaction, fenced by ``record.epoch``, compare-and-set on the revision. Raises Fenced; raises CannotSay
+        when the server gave no answer and asking again gives none.
+        """
+        ...
+
+    def history(self, id: str) -> Sequence[Event]: ...
+
+    def progress(self, id: str, epoch: int, progress: Progress) -> None:
+        """Best effort: the last figures of running work, for ``status`` and metrics."""
+        ...
+
+    def read_progress(self, id: str) -> tuple[Progress, datetime] | None: ...
+
+    def ask(self, id: str, request: Request | None) -> None:
+        """Leave a request for the running command; None clears it."""
+        ...
+
+    def asked(self, id: str) -> Request | None: ...
+
+    def holder(self, id: str) -> Holder | None:
+        """Who holds the lease now, or None."""
+        ...
+
+    def lease(self, id: str, who: str, reason: str = "") -> AbstractContextManager[Lease]:
+        """Take the lease or raise LeaseTaken. Raises the fence of every fenced row (record, positions, flag)."""
+        ...
+
+    def bump_epoch(self, id: str) -> int:
+        """Fence whoever holds the lease, without taking it: the way back does not wait for a lease."""
+        ...
+
+    def purge(self, id: str) -> None: ...
+
+
+class Lease(Protocol):
+    """Held while its context is open, renewed by a thread of its own as long as ``alive`` is called."""
+
+    @property
+    def epoch(self) -> int: ...
+
+    def alive(self) -> None:
+        """A sign of life of the main loop. Raises Fenced when the lease was lost."""
+        ...
+
+
+class Flags(Protocol):
+    """The two flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none."""
+
+    def read(self) -> FlagFacts: ...
+
+    def open(self, epoch: int, ttl_s: float) -> None:
+        """Create the row when it is missing; new_writes on, 0 %, expiring in ``ttl_s``."""
+        ...
+
+    def set_percent(self, epoch: int, percent: int, ttl_s: float) -> None: ...
+
+    def renew(self, epoch: int, percent: int, ttl_s: float) -> bool:
+        """False: the row is not ours any more, shows another percent, or has expired. Never revives an expired flag."""
+        ...
+
+    def keep(self, epoch: int, percent: int) -> bool: ...
+
+    def lower(self, epoch: int | None) -> None:
+        """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease."""
+        ...
+
+
+class GateRunner(Protocol):
+    """Takes one sample of a gate: a number, or the reason why there is none."""
+
+    def sample(self, gate: GateSpec) -> float | str: ...
+
+
+class Listener(Protocol):
+    """Journal, log, metrics, notification: told of every event, after it was saved. Must not raise."""
+
+    def event(self, record: Record, event: Event) -> None: ...
+
+
+class Watcher(Protocol):
+    """Whoever shows progress to a person."""
+
+    def progress(self, record: Record, step: Step, progress: Progress, signal: Signal) -> None: ...
+
+    def waiting(self, record: Record, verdicts: Sequence[Verdict], waited_s: float) -> None: ...
+
+
+class Clock(Protocol):
+    def monotonic(self) -> float: ...
+
+    def now(self) -> datetime: ...
+
+    def sleep(self, seconds: float) -> None: ...
