@@ -1,0 +1,42 @@
+# Each target sets up what it lacks, in .venv and .cache only, and may be called again at any time.
+# Variables: PYTHON (which python3 makes .venv), ARGS (passed to rollout demo or pytest), ONLY (one benchmark).
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+
+.PHONY: setup server demo test test-fast test-long check bench clean
+
+setup: server
+
+.venv/.ready: constraints.txt pyproject.toml tools/environment
+	@PYTHON="$(PYTHON)" tools/environment
+
+server: .venv/.ready
+	@$(BIN)/python -m orchestrator.sandbox.mysqld
+
+demo: server
+	@$(BIN)/rollout demo $(ARGS)
+
+test: server
+	$(BIN)/pytest -m "not slow" $(ARGS)
+
+test-fast: .venv/.ready
+	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
+
+test-long: server
+	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
+
+check: .venv/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/deptry orchestrator phases
+
+bench: server
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+clean:
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist benchmarks/out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""All SQL, and the only room that talks to MySQL."""

@@ -1,0 +1,48 @@
+"""Server errors by what must be done about them (measured: which of them roll back, which may be tried again)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Cure(Enum):
+    """RETRY: roll back, back off, same again. RECONNECT: new session, then ask what happened. WAIT: the server is busy,
+    later. TOPOLOGY: this is not the writable primary any more. SMALLER: a smaller batch. STOP: the same will fail again."""
+
+    RETRY = "retry"
+    RECONNECT = "reconnect"
+    WAIT = "wait"
+    TOPOLOGY = "topology"
+    SMALLER = "smaller"
+    STOP = "stop"
+
+
+LOCK_WAIT_TIMEOUT = 1205
+DEADLOCK = 1213
+INTERRUPTED = 1317
+_CURES: dict[int, Cure] = (
+    dict.fromkeys((LOCK_WAIT_TIMEOUT, DEADLOCK, INTERRUPTED, 1412, 3572, 3100), Cure.RETRY)
+    | dict.fromkeys((0, 2006, 2013, 2014, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 4031, 1927), Cure.RECONNECT)
+    | dict.fromkeys((1040, 1203, 1226, 2002, 2003, 3032), Cure.WAIT)
+    | dict.fromkeys((1290, 1792, 1836, 3101), Cure.TOPOLOGY)
+    | {1197: Cure.SMALLER, 1153: Cure.SMALLER}
+)
+PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1095, 1401, 1419, 1410})
+LOGIN = frozenset({1045, 1698, 1862, 3118, 3879})
+
+
+class ServerError(Exception):
+    """The server, or the way to it, said no. ``number`` is MySQL's error number (0: the session object was dead)."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"{number} {text}")
+        self.number = number
+        self.text = text
+
+    @property
+    def cure(self) -> Cure:
+        return _CURES.get(self.number, Cure.STOP)
+
+    @property
+    def is_privilege(self) -> bool:
+        return self.number in PRIVILEGE

@@ -1,0 +1,32 @@
+"""Identifiers and literals as SQL text: the one place where either is quoted."""
+
+from __future__ import annotations
+
+from orchestrator.model.contract import TableName
+
+
+def name(identifier: str) -> str:
+    """A backticked identifier. Raises ValueError on what MySQL cannot have as a name (empty, or with a NUL)."""
+    if not identifier or "\0" in identifier:
+        raise ValueError(f"{identifier!r} cannot be an identifier")
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def table(of: TableName) -> str:
+    return f"{name(of.schema)}.{name(of.name)}"
+
+
+def names(identifiers: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(name(i) for i in identifiers)
+
+
+def text(value: str) -> str:
+    """A utf8mb4 literal that means the same under every sql_mode: what needs an escape is written as hex."""
+    if "\\" in value or any(ord(c) < 32 for c in value):
+        return f"_utf8mb4 0x{value.encode().hex()}"
+    return "_utf8mb4'" + value.replace("'", "''") + "'"
+
+
+def percent_safe(sql: str) -> str:
+    """SQL text that goes through argument formatting unchanged."""
+    return sql.replace("%", "%%")

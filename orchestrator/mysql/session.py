@@ -1,0 +1,235 @@
+"""One session with a server, with everything that changes the meaning of a statement pinned and read back.
+
+Sessions never leave a transaction open between two calls: what must be atomic is sent as one packet. So a session that
+the server closed in the meantime (``wait_timeout`` is short on purpose) can be opened again without asking anybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from orchestrator.errors import ConfigurationError, ServerUnreachable
+from orchestrator.mysql.errno import LOGIN, Cure, ServerError
+from orchestrator.settings import ServerSettings, TlsSettings
+
+Row = tuple[Any, ...]
+SQL_MODE = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+_IDLE_S = 5.0
+_PINS: dict[str, str | int] = {
+    "sql_mode": SQL_MODE,
+    "time_zone": "+00:00",
+    "lock_wait_timeout": 1,
+    "innodb_lock_wait_timeout": 2,
+    "wait_timeout": 20,
+    "transaction_isolation": "READ-COMMITTED",
+    "autocommit": 1,
+    "foreign_key_checks": 1,
+    "unique_checks": 1,
+    "group_concat_max_len": 1_048_576,
+    "show_gipk_in_create_table_and_information_schema": 1,
+    "sql_safe_updates": 0,
+    "sql_select_limit": 18_446_744_073_709_551_615,
+    "max_execution_time": 0,
+    "explain_format": "TRADITIONAL",
+}
+# Not known to every version from 8.0.28 on; left out where the server says 1193.
+_OPTIONAL = frozenset({"show_gipk_in_create_table_and_information_schema", "explain_format"})
+
+
+class Session:
+    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``."""
+
+    def __init__(self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, local: bool = False) -> None:
+        self._settings = settings
+        self._role = role
+        self._timeout_s = timeout_s
+        self._connection: Any = None
+        self._used_at = 0.0
+        self._extra: dict[str, str | int] = {}
+        self._local_infile = local
+        self._open()
+
+    @property
+    def settings(self) -> ServerSettings:
+        return self._settings
+
+    @property
+    def connection_id(self) -> int:
+        return int(self._connection.thread_id())
+
+    def pin(self, variable: str, value: str | int) -> None:
+        """Set a session variable now and after every reconnect."""
+        self._extra[variable] = value
+        self.execute(f"SET SESSION {variable} = %s", (value,))
+
+    def query(self, sql: str, args: Sequence[object] = ()) -> list[Row]:
+        """Rows of one statement, read whole. Reconnects first when the session has idled."""
+        with self._errors(), self._ready().cursor() as cursor:
+            cursor.execute(sql, tuple(args) if args else None)
+            return list(cursor.fetchall())
+
+    def one(self, sql: str, args: Sequence[object] = ()) -> Row | None:
+        rows = self.query(sql, args)
+        return rows[0] if rows else None
+
+    def value(self, sql: str, args: Sequence[object] = ()) -> Any:
+        """The first column of the first row, or None."""
+        row = self.one(sql, args)
+        return row[0] if row else None
+
+    def execute(self, sql: str, args: Sequence[object] = ()) -> int:
+        """Run one statement; the number of rows that it changed."""
+        with self._errors(), self._ready().cursor() as cursor:
+            return int(cursor.execute(sql, tuple(args) if args else None))
+
+    def describe(self, sql: str) -> tuple[tuple[str, int, int, int], ...]:
+        """(name, type code, length, decimals) of each column that a SELECT would give. Reads no row when it says LIMIT 0."""
+        with self._errors(), self._ready().cursor() as cursor:
+            cursor.execute(sql)
+            return tuple((d[0], d[1], d[4] or 0, d[5] or 0) for d in cursor.description or ())
+
+    def mogrify(self, sql: str, args: Sequence[object]) -> str:
+        """The statement with its values written in by the driver, for a packet."""
+        return str(self._ready().cursor().mogrify(sql, tuple(args)))
+
+    def packet(self, statements: Sequence[str]) -> list[list[Row]]:
+        """Send all statements as one packet; the rows of each (empty for those that give none).
+
+        On any error the transaction that the packet may have left open is rolled back before the error is raised; when
+        even that cannot be done the session is closed, which rolls it back on the server.
+        """
+        results: list[list[Row]] = []
+        try:
+            with self._errors(), self._ready().cursor() as cursor:
+                cursor.execute(";\n".join(statements))
+                results.append(list(cursor.fetchall()))
+                while cursor.nextset():
+                    results.append(list(cursor.fetchall()))
+        except ServerError:
+            self._roll_back()
+            raise
+        return results
+
+    def close(self) -> None:
+        """Close at once, without a farewell that could block."""
+        if self._connection is not None:
+            with contextlib.suppress(Exception):
+                self._connection._force_close()
+            self._connection = None
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection is not None:
+                self._connection.rollback()
+        except pymysql.err.MySQLError:
+            self.close()
+
+    def _ready(self) -> Any:
+        if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
+            try:
+                self._connection.ping(reconnect=False)
+            except pymysql.err.MySQLError:
+                self.close()
+        if self._connection is None:
+            self._open()
+        self._used_at = time.monotonic()
+        return self._connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except pymysql.err.MySQLError as error:
+            raise self._translated(error) from error
+        except (OSError, ValueError, AttributeError) as error:
+            # A socket that dies under the driver shows as one of these, depending on where it was.
+            self.close()
+            raise ServerError(2013, f"the session broke: {type(error).__name__}") from error
+        finally:
+            self._used_at = time.monotonic()
+
+    def _translated(self, error: pymysql.err.MySQLError) -> ServerError:
+        args = error.args
+        number = args[0] if args and isinstance(args[0], int) else 0
+        translated = ServerError(number, str(args[1]) if len(args) > 1 else str(error))
+        if translated.cure is Cure.RECONNECT:
+            self.close()
+        return translated
+
+    def _open(self) -> None:
+        s = self._settings
+        where = {"unix_socket": s.socket} if s.socket else {"host": s.host, "port": s.port}
+        try:
+            self._connection = pymysql.connect(
+                user=s.user,
+                password=s.password.reveal(),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=5,
+                read_timeout=self._timeout_s,
+                write_timeout=self._timeout_s,
+                client_flag=CLIENT.MULTI_STATEMENTS,
+                program_name=f"rollout {self._role}",
+                **where,  # type: ignore[arg-type]  # the two forms differ in the types of their values
+                **_tls(s.tls, bool(s.socket)),
+            )
+            self._used_at = time.monotonic()
+            self._pin_all()
+        except (pymysql.err.MySQLError, OSError) as error:
+            self.close()
+            raise _unreachable(s, error) from None
+
+    def _pin_all(self) -> None:
+        with self._connection.cursor() as cursor:
+            for variable, value in (_PINS | self._extra).items():
+                try:
+                    cursor.execute(f"SET SESSION {variable} = %s", (value,))
+                except pymysql.err.MySQLError as error:
+                    if error.args[0] in (1193, 1238) and variable in _OPTIONAL:
+                        continue
+                    raise
+            cursor.execute("SELECT @@sql_mode, @@time_zone, @@lock_wait_timeout, @@character_set_connection")
+            mode, zone, wait, charset = cursor.fetchone()
+        wanted = {*str((_PINS | self._extra)["sql_mode"]).split(",")} - {""}
+        if {*mode.split(",")} - {""} != wanted or zone != "+00:00" or charset != "utf8mb4" or int(wait) < 1:
+            raise ConfigurationError(
+                f"the session has sql_mode {mode}, time zone {zone}, character set {charset}",
+                "a session that takes the settings it is given",
+                "look for a proxy between rollout and the server that changes session settings",
+            )
+
+
+def _tls(tls: TlsSettings, over_socket: bool) -> dict[str, Any]:
+    if tls.mode == "DISABLED" or over_socket:
+        return {"ssl_disabled": True}
+    if tls.mode == "PREFERRED" and not tls.ca:
+        return {}
+    options: dict[str, Any] = {k: v for k, v in (("ssl_ca", tls.ca), ("ssl_cert", tls.cert), ("ssl_key", tls.key)) if v}
+    if tls.mode == "REQUIRED":
+        options.setdefault("ssl", {"check_hostname": False})
+    if tls.mode in ("VERIFY_CA", "VERIFY_IDENTITY"):
+        options |= {"ssl_verify_cert": True, "ssl_verify_identity": tls.mode == "VERIFY_IDENTITY"}
+    return options
+
+
+def _unreachable(settings: ServerSettings, error: Exception) -> ServerUnreachable:
+    """Says what failed without repeating what the driver was given."""
+    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    if number in LOGIN:
+        return ServerUnreachable(
+            f"{settings.address} refused user {settings.user!r} ({number})",
+            "an account and password that the server accepts",
+            "put them into the [client] or [rollout] group of an option file, or into ROLLOUT_USER and ROLLOUT_PASSWORD",
+        )
+    told = str(error.args[1]) if len(error.args) > 1 else type(error).__name__
+    return ServerUnreachable(
+        f"no session with {settings.address}: {told}",
+        "a MySQL server that answers there",
+        "check --host, --port or --socket, and that the server runs",
+    )

@@ -1,0 +1,30 @@
+"""One rollout on one server: what every room that acts needs to know, in one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.model.runbook import Runbook
+from orchestrator.mysql.session import Session
+from orchestrator.ports import Clock
+from orchestrator.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    settings: ServerSettings
+    runbook: Runbook
+    clock: Clock
+
+    def connect(self, role: str, timeout_s: float = 30.0) -> Session:
+        """A new pinned session; ``role`` shows in the server's session list. Raises ServerUnreachable."""
+        return Session(self.settings, role=role, timeout_s=timeout_s)
+
+    def tag(self, step: str) -> str:
+        """The comment by which a statement of ours is found again, also after our death."""
+        return f"/* rollout:{self.runbook.id} {step} */"
+
+    @property
+    def tag_prefix(self) -> str:
+        """What every tag of this rollout begins with."""
+        return f"/* rollout:{self.runbook.id} "
