@@ -31,18 +31,26 @@ class Beat(Protocol):
 
 
 class Phase(Protocol):
-    """Pure planner of one stage. ``requires`` are phases that must be done before."""
+    """Pure planner of one stage.
+
+    ``entry_needs`` are looked at once when the phase is entered or planned, for ``problems``; ``needs`` before each step.
+    """
 
     @property
     def name(self) -> str: ...
 
     @property
+    def entry_needs(self) -> frozenset[Need]: ...
+
+    @property
     def needs(self) -> frozenset[Need]: ...
 
-    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]: ...
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+        """What no waiting mends; facts that cannot be seen are no problem here (checks hold on them)."""
+        ...
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        """Only what is still missing, in order."""
+        """Only what is still missing, in order. Raises Held when a fact that the plan hangs on could not be seen."""
         ...
 
 
