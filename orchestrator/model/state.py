@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
+from typing import Literal
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.step import Step
@@ -148,6 +149,7 @@ class Record:
     both_written: bool = False
     intent: Step | None = None
     target: str = ""
+    on_conflict: Literal["", "new_wins", "old_wins"] = ""
     accepted: tuple[tuple[str, int], ...] = ()
     baselines: tuple[tuple[str, float], ...] = ()
     phases: tuple[PhaseRecord, ...] = ()

@@ -98,8 +98,11 @@ class DropColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
-    """One or more keyed passes that make every row hold ``n <=> f(o)``. ``pass_name``: backfill (one pass, the range
-    fixed at the start, rows that are locked are left) or sweep (passes until nothing is left)."""
+    """One or more keyed passes that make every row hold what it should. ``pass_name``: backfill (one pass, the range
+    fixed at the start, rows that are locked are left) or sweep (passes until nothing is left).
+
+    ``on_conflict`` "": the old column is the truth, ``n <=> f(o)`` is restored everywhere. Once both were written:
+    "refuse" fills only what is unset and stops at rows that do not correspond; "new_wins" and "old_wins" mend them."""
 
     kind: Literal["fill"] = "fill"
     table: TableName
@@ -107,7 +110,7 @@ class Fill:
     pass_name: Literal["backfill", "sweep"]
     target_time_s: float
     max_batch_rows: int
-    on_conflict: str = ""
+    on_conflict: Literal["", "refuse", "new_wins", "old_wins"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,13 +213,16 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
-    """``seconds`` without a sampled statement that names ``columns`` (or the flag table, with ``flag``)."""
+    """``seconds`` without a sampled statement that names ``columns`` (or the flag table, with ``flag``).
+
+    ``writes_only``: SELECTs do not count. ``waived``: somebody vouches for it, or nobody could have written."""
 
     kind: Literal["quiet"] = "quiet"
     table: TableName
     columns: tuple[str, ...]
     seconds: float
     flag: bool
+    writes_only: bool
     waived: bool
 
 

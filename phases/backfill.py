@@ -1,0 +1,38 @@
+"""Backfill: every row that exists at the start gets its new values, in key order, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record
+from orchestrator.model.step import Fill, Step
+from orchestrator.model.verdict import Problem
+from phases.demands import key_problems, shape_of, value_problems
+
+NAME = "backfill"
+
+
+class Backfill:
+    """One keyed pass; its range is fixed when it starts. What moves behind it is the sweep's work."""
+
+    name = NAME
+    entry_needs = frozenset({Need.SHAPE, Need.VALUES})
+    needs = frozenset({Need.SHAPE, Need.POSITIONS})
+
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+        return (*key_problems(facts), *value_problems(facts))
+
+    def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        shape_of(facts)
+        if not runbook.contract.mappings:
+            return ()
+        fill = Fill(
+            table=runbook.table,
+            walk=record.walk,
+            pass_name="backfill",
+            target_time_s=runbook.phases.target_time_s,
+            max_batch_rows=runbook.phases.max_batch_rows,
+        )
+        return () if "fill:backfill" in record.done_steps else (fill,)

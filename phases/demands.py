@@ -1,0 +1,93 @@
+"""What several stages demand alike: a table that can be walked, values that a mapping knows, facts that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.errors import Held
+from orchestrator.model.facts import Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape, T
+from orchestrator.model.verdict import Problem, ProblemKind
+
+
+def seen(what: str, reading: Reading[T] | None) -> T:
+    """The value of a reading that the plan hangs on. Raises Held when it could not be seen: it is never guessed."""
+    if reading is None or reading.value is None:
+        why = "nobody looked" if reading is None else reading.unseen
+        grant = reading.grant if reading is not None else ""
+        raise Held(f"{what} cannot be seen: {why}", f"{what} can be read", grant or "rollout check")
+    return reading.value
+
+
+def shape_of(facts: Facts) -> Shape:
+    return seen("the table", facts.shape)
+
+
+def flag_of(facts: Facts) -> FlagFacts:
+    return seen("the flag row", facts.flag)
+
+
+def mirror_of(facts: Facts) -> MirrorFacts:
+    return seen("the mirror", facts.mirror)
+
+
+def mirror_stands(mirror: MirrorFacts) -> bool:
+    """Whether anything of ours hangs on the table, intact or not."""
+    return mirror.update is not Presence.ABSENT or mirror.insert is not Presence.ABSENT
+
+
+def table_problems(facts: Facts, table: str) -> Sequence[Problem]:
+    """The table must exist and be a plain InnoDB table."""
+    reading = facts.shape
+    if reading is None or not reading.seen:
+        return ()
+    shape = reading.value
+    if shape is None:
+        return (_runbook("table-missing", f"there is no table {table}", "the table that the runbook names", "check table: in the runbook"),)
+    if shape.kind != "BASE TABLE":
+        return (_runbook("not-a-table", f"{table} is a {shape.kind.lower()}", "a base table", "name the table behind it"),)
+    if shape.engine.lower() != "innodb":
+        return (
+            _runbook(
+                "not-innodb",
+                f"{table} has the engine {shape.engine}",
+                "InnoDB: batches and fences need transactions",
+                f"convert it first: ALTER TABLE {table} ENGINE=InnoDB (this copies the table)",
+            ),
+        )
+    return ()
+
+
+def key_problems(facts: Facts) -> Sequence[Problem]:
+    """The table must have a key that visits every row once."""
+    reading = facts.shape
+    shape = reading.value if reading is not None else None
+    if shape is None or shape.key or shape.engine.lower() != "innodb":
+        return ()
+    return (
+        _runbook(
+            "no-usable-key",
+            f"{shape.table}: {shape.key_problem or 'there is no usable key'}",
+            "a PRIMARY KEY, or a UNIQUE key on NOT NULL columns without FLOAT or DOUBLE",
+            "give the table such a key first; rows without one cannot be walked exactly once",
+        ),
+    )
+
+
+def value_problems(facts: Facts) -> Sequence[Problem]:
+    """Every value that exists is known to its mapping and fits."""
+    reading = facts.values
+    if reading is None or reading.value is None:
+        return ()
+    return tuple(
+        _runbook(
+            "unmapped-value" if v.problem == "unmapped" else "unfit-value",
+            f"{v.mapping}: {v.value} is {v.problem} in {v.rows} rows (keys {' '.join(v.keys)})",
+            "every value that exists is mapped and fits the new column",
+            "add it to values, or say match: collation, or unmapped: keep; or widen the new column",
+        )
+        for v in reading.value.problems
+    )
+
+
+def _runbook(rule: str, seen_text: str, expected: str, next_: str) -> Problem:
+    return Problem(ProblemKind.RUNBOOK, rule, seen_text, expected, next_)

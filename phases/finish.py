@@ -1,0 +1,67 @@
+"""Finish: the old application is gone and the new one was released without the flag; the mirror goes, the rollout closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import FORWARD, Record
+from orchestrator.model.step import CloseRollout, Compare, Drain, Quiet, RemoveMirror, Step, step_key
+from orchestrator.model.verdict import Problem, ProblemKind
+from phases.demands import mirror_of, mirror_stands, shape_of
+
+NAME = "finish"
+
+
+class Finish:
+    """``evidence_waived``: the operator vouches for it (``--old-application-gone --flag-retired``)."""
+
+    name = NAME
+    entry_needs = frozenset({Need.SHAPE})
+    needs = frozenset({Need.SHAPE, Need.MIRROR})
+
+    def __init__(self, *, evidence_waived: bool = False) -> None:
+        self._waived = evidence_waived
+
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+        missing = [p for p in FORWARD if p not in record.done]
+        if not missing:
+            return ()
+        return (
+            Problem(
+                ProblemKind.HELD,
+                "finish-before-verify",
+                f"{missing[0]} is not done",
+                "a rollout whose verify passed",
+                f"rollout next --phase {missing[0]}",
+            ),
+        )
+
+    def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        contract, settings = runbook.contract, runbook.phases
+        steps: tuple[Step, ...] = (
+            Quiet(
+                table=contract.table,
+                columns=tuple(m.old for m in contract.pairs if m.old is not None),
+                seconds=settings.finish_quiet_s,
+                flag=True,
+                writes_only=False,
+                waived=self._waived,
+            ),
+            Drain(table=contract.table, poll_s=settings.poll_s),
+            Compare(
+                table=contract.table,
+                walk=record.walk,
+                purpose="drift",
+                relation="corresponds" if record.both_written else "old-is-truth",
+                target_time_s=settings.target_time_s,
+            ),
+        )
+        stands = mirror_stands(mirror_of(facts))
+        take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)
+        return (
+            *(s for s in steps if stands and step_key(s) not in record.done_steps),
+            *((take_down,) if stands else ()),
+            *(() if "close-rollout" in record.done_steps else (CloseRollout(),)),
+        )

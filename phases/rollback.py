@@ -1,0 +1,97 @@
+"""Rollback: the plan read backwards, to any earlier stage or all the way. Readers first, the mirror last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import RollbackDdl, Runbook
+from orchestrator.model.state import FORWARD, Record
+from orchestrator.model.step import (
+    Compare,
+    Drain,
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+    LowerFlags,
+    Quiet,
+    RemoveMirror,
+    Step,
+    step_key,
+)
+from orchestrator.model.verdict import Problem, ProblemKind
+from phases.demands import flag_of, mirror_of, mirror_stands, shape_of
+
+NAME = "rollback"
+
+
+def remaining(record: Record, target: str, ddl: RollbackDdl) -> tuple[str, ...]:
+    """The forward phases that still hold after a rollback to ``target`` ("" = all the way)."""
+    if target:
+        return tuple(p for p in record.done if FORWARD.index(p) <= FORWARD.index(target))
+    return tuple(p for p in record.done if p == "ddl" and ddl is RollbackDdl.KEEP)
+
+
+class Rollback:
+    """Where it goes is ``record.target``."""
+
+    name = NAME
+    entry_needs = frozenset({Need.SHAPE})
+    needs = frozenset({Need.SHAPE, Need.MIRROR, Need.FLAG})
+
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+        if record.target and record.target not in record.done:
+            return (
+                Problem(
+                    ProblemKind.HELD,
+                    "rollback-target",
+                    f"{record.target} is not done",
+                    f"a stage that is done: {', '.join(record.done) or 'none is'}",
+                    "rollout status",
+                ),
+            )
+        return ()
+
+    def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        lower = () if "lower-flags" in record.done_steps else (LowerFlags(why="a rollback was asked for"),)
+        keeps = remaining(record, record.target, runbook.phases.rollback_ddl)
+        mirror = self._mirror(runbook, facts, record) if "shadow-write" not in keeps else ()
+        ddl = self._ddl(runbook, facts) if not record.target and "ddl" not in keeps else ()
+        return tuple(s for s in (*lower, *mirror, *ddl))
+
+    def _mirror(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        if not mirror_stands(mirror_of(facts)):
+            return ()
+        contract, settings = runbook.contract, runbook.phases
+        steps: tuple[Step, ...] = (
+            Drain(table=contract.table, poll_s=settings.poll_s),
+            Quiet(
+                table=contract.table,
+                columns=tuple(m.new for m in contract.mappings),
+                seconds=settings.rollback_quiet_s,
+                flag=False,
+                writes_only=True,
+                waived=not record.both_written,
+            ),
+            Compare(
+                table=contract.table,
+                walk=record.walk,
+                purpose="drift",
+                relation="corresponds" if record.both_written else "old-is-truth",
+                target_time_s=settings.target_time_s,
+            ),
+        )
+        waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
+        take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)
+        return (*waiting, take_down)
+
+    def _ddl(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
+        shape, contract = shape_of(facts), runbook.contract
+        keys = tuple(f for f in contract.foreign_keys if shape.foreign_key(f.name) is not None)
+        indexes = tuple(i for i in contract.indexes if shape.index(i.name) is not None)
+        columns = tuple(c for c in contract.columns if shape.column(c.name) is not None)
+        return (
+            *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
+            *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),
+            *((DropColumns(table=contract.table, columns=columns, family=shape.family),) if columns else ()),
+        )

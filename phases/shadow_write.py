@@ -1,0 +1,83 @@
+"""Shadow-write: from here on both columns move together, whoever writes; then the rows that moved meanwhile are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from orchestrator.model.facts import Facts, Need, Presence
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record
+from orchestrator.model.step import Compare, Fill, InstallTrigger, Soak, Step
+from orchestrator.model.verdict import Problem, ProblemKind
+from phases.demands import key_problems, mirror_of, shape_of, value_problems
+
+NAME = "shadow-write"
+
+
+class ShadowWrite:
+    """UPDATE trigger first, then INSERT, then the sweep, then a soak under watch, then drift 0 over the whole table."""
+
+    name = NAME
+    entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER})
+    needs = frozenset({Need.SHAPE, Need.MIRROR})
+
+    def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+        server = facts.server.value if facts.server is not None else None
+        a_replica = (
+            (
+                Problem(
+                    ProblemKind.CONFIGURATION,
+                    "mirror-on-a-replica",
+                    "the target is itself a replica",
+                    "a primary: row events that arrive by replication fire no trigger",
+                    "point rollout at the primary",
+                ),
+            )
+            if server is not None and server.is_replica
+            else ()
+        )
+        values = () if record.both_written else value_problems(facts)
+        return (*key_problems(facts), *a_replica, *values)
+
+    def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        if not runbook.contract.mappings:
+            return ()
+        return (*self._installation(runbook, facts), *self._proof(runbook, record))
+
+    def _installation(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
+        mirror, family = mirror_of(facts), shape_of(facts).family
+        events: tuple[tuple[Literal["update", "insert"], Presence], ...] = (
+            ("update", mirror.update),
+            ("insert", mirror.insert),
+        )
+        return tuple(
+            InstallTrigger(table=runbook.table, event=event, family=family)
+            for event, presence in events
+            if presence is not Presence.PRESENT
+        )
+
+    def _proof(self, runbook: Runbook, record: Record) -> Sequence[Step]:
+        settings = runbook.phases
+        steps: tuple[Step, ...] = (
+            Fill(
+                table=runbook.table,
+                walk=record.walk,
+                pass_name="sweep",
+                target_time_s=settings.target_time_s,
+                max_batch_rows=settings.max_batch_rows,
+                on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
+            ),
+            Soak(seconds=settings.soak_s, purpose="shadow-write"),
+            Compare(
+                table=runbook.table,
+                walk=record.walk,
+                purpose="drift",
+                relation="corresponds" if record.both_written else "old-is-truth",
+                target_time_s=settings.target_time_s,
+            ),
+        )
+        keys = ("fill:sweep", "soak", "compare:drift")
+        return tuple(s for s, key in zip(steps, keys, strict=True) if key not in record.done_steps)
+
+
