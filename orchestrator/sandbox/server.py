@@ -104,13 +104,14 @@ class Server:
         self.wait_ready(deadline_s)
 
     def last_words(self) -> str:
-        """The last error line of the log, for a message to a person."""
+        """The first error that the log shows since the last start (what follows it is its echo), for a person."""
         try:
-            lines = self.log.read_text(errors="replace").splitlines()
+            text = self.log.read_text(errors="replace")
         except OSError:
             return "it left no log"
-        errors = [line for line in lines if "[ERROR]" in line and "Aborting" not in line]
-        return (errors or lines or ["it left an empty log"])[-1].strip()
+        lines = text.rpartition("MySQL Server - start.")[2].splitlines()
+        errors = [line for line in lines if "[ERROR]" in line]
+        return (errors[:1] or lines[-1:] or ["it left an empty log"])[0].strip()
 
     def _greets(self) -> bool:
         """Whether the server sends a greeting on its socket, which it does only when start and init file are over."""
