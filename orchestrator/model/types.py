@@ -31,7 +31,7 @@ _FAMILIES: dict[str, Family] = (
     | {"decimal": Family.DECIMAL}
     | dict.fromkeys(("float", "double"), Family.FLOAT)
     | dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"), Family.TEXT)
-    | dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), Family.BINARY)
+    | dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector"), Family.BINARY)
     | {"enum": Family.ENUM, "set": Family.SET, "json": Family.JSON, "bit": Family.BIT, "year": Family.YEAR}
     | dict.fromkeys(("date", "datetime", "timestamp"), Family.TEMPORAL)
     | {"time": Family.TIME}
@@ -147,7 +147,7 @@ def _with_defaults(base: str, numbers: list[int], unsigned: bool, text: str) -> 
         return ColumnType(base, numbers[0] if numbers else 1)
     if base in ("datetime", "timestamp", "time"):
         return ColumnType(base, numbers[0] if numbers and numbers[0] else None)
-    return ColumnType(base, numbers[0] if numbers and base in ("varchar", "varbinary") else None)
+    return ColumnType(base, numbers[0] if numbers and base in ("varchar", "varbinary", "vector") else None)
 
 
 def decimal_bound(kind: ColumnType) -> Decimal:
