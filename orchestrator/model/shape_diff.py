@@ -1,0 +1,288 @@
+"""What a contract still misses in a live table, what is there already, and what is there but otherwise. Pure.
+
+Also the digest of a live table that a plan's fingerprint holds: everything that changes what a plan would say, and
+nothing that changes by itself (statistics, comments, our own triggers).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal, InvalidOperation
+
+from orchestrator.model.contract import Column, Contract, Default, ForeignKey, Index, IndexPart
+from orchestrator.model.facts import Shape, Trigger
+from orchestrator.model.types import ColumnType, Family
+
+OUR_TRIGGERS = "rollout_"
+_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR, Family.BIT})
+_NOW = re.compile(r"\b(now|localtime|localtimestamp|current_timestamp)(?![\w(])|\b(now|localtime|localtimestamp)(?=\()")
+_INTRODUCER = re.compile(r"\b_(utf8mb4|utf8mb3|latin1|ascii|binary)(?=\s*['\"])")
+
+
+@dataclass(frozen=True, slots=True)
+class Different:
+    """A thing that exists under the wanted name and is otherwise than wanted; each reason is one short sentence."""
+
+    name: str
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'; '.join(self.reasons)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeDiff:
+    """Names are the contract's. ``*_missing`` are not there; ``*_equal`` are as wanted; ``*_different`` are otherwise.
+
+    A change (widening) is missing while the column still has another type, whatever that type is.
+    """
+
+    columns_missing: tuple[Column, ...]
+    columns_equal: tuple[Column, ...]
+    columns_different: tuple[Different, ...]
+    changes_missing: tuple[Different, ...]
+    changes_equal: tuple[Column, ...]
+    indexes_missing: tuple[Index, ...]
+    indexes_equal: tuple[Index, ...]
+    indexes_different: tuple[Different, ...]
+    foreign_keys_missing: tuple[ForeignKey, ...]
+    foreign_keys_equal: tuple[ForeignKey, ...]
+    foreign_keys_different: tuple[Different, ...]
+
+    @property
+    def complete(self) -> bool:
+        """The live table holds all that the contract adds, exactly."""
+        return (
+            not (self.columns_missing or self.changes_missing or self.indexes_missing or self.foreign_keys_missing)
+            and not self.different
+        )
+
+    @property
+    def different(self) -> tuple[Different, ...]:
+        """What no step of ours mends: it is there under our name and is somebody else's."""
+        return self.columns_different + self.indexes_different + self.foreign_keys_different
+
+
+def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
+    """Sort all that the contract adds by what the live table has of it. Names compare as MySQL does, without case."""
+    columns = [(c, _live_reasons(c, shape)) for c in contract.columns]
+    changes = [(c, _live_reasons(c, shape)) for c in contract.changes]
+    indexes = [(i, _live_index_reasons(i, shape)) for i in contract.indexes]
+    keys = [(f, _live_key_reasons(f, shape)) for f in contract.foreign_keys]
+    return ShapeDiff(
+        columns_missing=tuple(c for c, r in columns if r is None),
+        columns_equal=tuple(c for c, r in columns if r == ()),
+        columns_different=tuple(Different(c.name, r) for c, r in columns if r),
+        changes_missing=tuple(
+            Different(c.name, ("there is no such column",) if r is None else r) for c, r in changes if r != ()
+        ),
+        changes_equal=tuple(c for c, r in changes if r == ()),
+        indexes_missing=tuple(i for i, r in indexes if r is None),
+        indexes_equal=tuple(i for i, r in indexes if r == ()),
+        indexes_different=tuple(Different(i.name, r) for i, r in indexes if r),
+        foreign_keys_missing=tuple(f for f, r in keys if r is None),
+        foreign_keys_equal=tuple(f for f, r in keys if r == ()),
+        foreign_keys_different=tuple(Different(f.name, r) for f, r in keys if r),
+    )
+
+
+def _live_reasons(wanted: Column, shape: Shape) -> tuple[str, ...] | None:
+    live = shape.column(wanted.name)
+    return None if live is None else column_reasons(wanted, live, shape)
+
+
+def _live_index_reasons(wanted: Index, shape: Shape) -> tuple[str, ...] | None:
+    live = shape.index(wanted.name)
+    return None if live is None else index_reasons(wanted, live, shape)
+
+
+def _live_key_reasons(wanted: ForeignKey, shape: Shape) -> tuple[str, ...] | None:
+    live = shape.foreign_key(wanted.name)
+    return None if live is None else key_reasons(wanted, live)
+
+
+def column_reasons(wanted: Column, live: Column, shape: Shape) -> tuple[str, ...]:
+    """In what the live column is otherwise than wanted; empty when it is as wanted.
+
+    A character set and collation that ``wanted`` leaves out are the table's.
+    """
+    pairs: list[tuple[str, object, object]] = [
+        ("type", str(wanted.type), str(live.type)),
+        ("NULL", _yes(wanted.null), _yes(live.null)),
+        ("default", _default(wanted.default, wanted.type), _default(live.default, live.type)),
+        ("ON UPDATE", _yes(wanted.on_update), _yes(live.on_update)),
+        ("generated as", _expression(wanted.generated), _expression(live.generated)),
+        ("stored", _yes(wanted.stored), _yes(live.stored)),
+        ("invisible", _yes(wanted.invisible), _yes(live.invisible)),
+        ("AUTO_INCREMENT", _yes(wanted.auto_increment), _yes(live.auto_increment)),
+    ]
+    if live.charset is not None:
+        pairs += _character_pairs(wanted, live, shape)
+    return _reasons(pairs)
+
+
+def _character_pairs(wanted: Column, live: Column, shape: Shape) -> list[tuple[str, object, object]]:
+    if wanted.collation is None and wanted.charset is None:
+        return [("collation", shape.collation, live.collation)]
+    pairs: list[tuple[str, object, object]] = []
+    if wanted.charset is not None:
+        pairs.append(("character set", _charset(wanted.charset), live.charset))
+    if wanted.collation is not None:
+        pairs.append(("collation", wanted.collation.lower(), live.collation))
+    return pairs
+
+
+def _charset(name: str) -> str:
+    return "utf8mb3" if name.lower() == "utf8" else name.lower()
+
+
+def index_reasons(wanted: Index, live: Index, shape: Shape) -> tuple[str, ...]:
+    """In what the live index is otherwise than wanted; a prefix as long as its column is none."""
+    return _reasons(
+        [
+            ("parts", _parts(wanted, shape), _parts(live, shape)),
+            ("unique", _yes(wanted.unique), _yes(live.unique)),
+            ("visible", _yes(wanted.visible), _yes(live.visible)),
+            ("kind", wanted.kind.upper(), live.kind.upper()),
+        ]
+    )
+
+
+def key_reasons(wanted: ForeignKey, live: ForeignKey) -> tuple[str, ...]:
+    """In what the live foreign key is otherwise than wanted; InnoDB's NO ACTION is RESTRICT."""
+    return _reasons(
+        [
+            ("columns", _lower(wanted.columns), _lower(live.columns)),
+            ("references", str(wanted.references), str(live.references)),
+            ("referenced columns", _lower(wanted.referenced_columns), _lower(live.referenced_columns)),
+            ("ON DELETE", _rule(wanted.on_delete), _rule(live.on_delete)),
+            ("ON UPDATE", _rule(wanted.on_update), _rule(live.on_update)),
+        ]
+    )
+
+
+def _reasons(pairs: Sequence[tuple[str, object, object]]) -> tuple[str, ...]:
+    return tuple(f"{what} is {live}, wanted {wanted}" for what, wanted, live in pairs if wanted != live)
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def _lower(names: Sequence[str]) -> str:
+    return "(" + ", ".join(n.lower() for n in names) + ")"
+
+
+def _rule(rule: str) -> str:
+    return "RESTRICT" if rule.upper() == "NO ACTION" else rule.upper()
+
+
+def _parts(index: Index, shape: Shape) -> str:
+    return "(" + ", ".join(_part(p, shape) for p in index.parts) + ")"
+
+
+def _part(part: IndexPart, shape: Shape) -> str:
+    if part.expression is not None:
+        shown = f"({_expression(part.expression)})"
+    else:
+        column = shape.column(part.column)
+        whole = column is not None and part.prefix is not None and part.prefix == column.type.length
+        shown = part.column.lower() + (f"({part.prefix})" if part.prefix and not whole else "")
+    return shown + (" desc" if part.descending else "")
+
+
+def _default(default: Default | None, kind: ColumnType) -> str:
+    if default is None:
+        return "none"
+    if default.is_expression:
+        return _expression(default.text) or ""
+    return repr(_literal(default.text, kind))
+
+
+def _literal(written: str, kind: ColumnType) -> str:
+    """One spelling for what the server stores alike: ``0`` and ``0.00``, a date and its midnight, bits and their number."""
+    if kind.family in _NUMBERS:
+        return _number(written)
+    if kind.base in ("datetime", "timestamp"):
+        whole = written if " " in written.strip() else f"{written} 00:00:00"
+        moment, _, fraction = whole.partition(".")
+        return moment + (f".{fraction}".rstrip("0").rstrip("."))
+    if kind.family is Family.BINARY:
+        as_hex = written[2:].lower() if written.lower().startswith("0x") else written.encode().hex()
+        return "0x" + (as_hex.rstrip("0") if kind.base == "binary" else as_hex)
+    return written
+
+
+def _number(written: str) -> str:
+    bits = re.fullmatch(r"b'([01]+)'", written, re.IGNORECASE)
+    if bits:
+        return str(int(bits[1], 2))
+    named = {"true": "1", "false": "0"}.get(written.lower(), written)
+    try:
+        return format(Decimal(named).normalize(), "f")
+    except InvalidOperation:
+        return written
+
+
+def _expression(sql: str | None) -> str | None:
+    """An expression without what the server adds or drops when it stores one: quotes of names, introducers, blanks,
+    outer brackets, the case of words outside of literals."""
+    if sql is None:
+        return None
+    pieces = re.split(r"('(?:[^'\\]|''|\\.)*')", sql)
+    bare = "".join(p if i % 2 else _bare(p, next_is_text=i + 1 < len(pieces)) for i, p in enumerate(pieces))
+    while bare.startswith("(") and _closes_at_end(bare):
+        bare = bare[1:-1]
+    return bare
+
+
+def _bare(piece: str, next_is_text: bool) -> str:
+    lowered = piece.replace("`", "").lower()
+    if next_is_text:
+        lowered = _INTRODUCER.sub("", lowered + "'")[:-1]
+    lowered = _NOW.sub("current_timestamp", lowered).replace("current_timestamp()", "current_timestamp")
+    return re.sub(r"\s+", "", lowered)
+
+
+def _closes_at_end(bare: str) -> bool:
+    depth = 0
+    for at, sign in enumerate(bare):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return at == len(bare) - 1
+    return False
+
+
+def shape_digest(shape: Shape) -> str:
+    """Hex sha256 of the normal form: shape, keys and the application's triggers; no comments, statistics, or order of
+    indexes, and none of our own triggers, so that installing the mirror does not make a plan stale."""
+    normal = {
+        "table": str(shape.table),
+        "kind": shape.kind,
+        "engine": shape.engine,
+        "collation": shape.collation,
+        "row_format": shape.row_format,
+        "partitioned": shape.partitioned,
+        "columns": [_plain(c) for c in shape.columns],
+        "indexes": sorted((_plain(i) for i in shape.indexes), key=lambda i: str(i["name"])),
+        "foreign_keys": sorted((_plain(f) for f in shape.foreign_keys), key=lambda f: str(f["name"])),
+        "referenced_by": sorted([str(t), f.name, f.on_delete, f.on_update] for t, f in shape.referenced_by),
+        "checks": sorted(shape.checks),
+        "triggers": [asdict(t) for t in shape.triggers if not is_ours(t)],
+        "key": shape.key,
+    }
+    return hashlib.sha256(json.dumps(normal, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def is_ours(trigger: Trigger) -> bool:
+    """Whether a rollout installed the trigger: by its name, or by the tag in its body."""
+    return trigger.name.startswith(OUR_TRIGGERS) or "/* rollout:" in trigger.body
+
+
+def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
+    notes = ("comment", "writer", "retire", "serves")
+    return {k: v for k, v in asdict(thing).items() if k not in notes}
