@@ -21,7 +21,7 @@ _PROTOCOL = 10
 
 @dataclass(slots=True)
 class Server:
-    """A server of a pair. ``pid`` is the last one that was started and may be gone; ``alive`` asks the machine."""
+    """A server of a pair. ``pid`` is the last one that we know of and may be gone; ``alive`` asks the machine."""
 
     name: str
     host: str
@@ -59,10 +59,19 @@ class Server:
         self.pid_file.write_text(f"{process.pid}\n")
 
     def alive(self) -> bool:
-        """Whether ``pid`` is a running server of this data folder. A pid that now is another program's is not."""
+        """Whether a server of this data folder runs; ``pid`` is its pid then, also when another process started it.
+
+        A pid that by now is another program's does not count.
+        """
         if self._process is not None and self._process.poll() is not None:
+            self._process, self.pid = None, 0
+        if self._is_ours(self.pid):
+            return True
+        started = read_pid(self.pid_file)
+        if not self._is_ours(started):
             return False
-        return self.pid > 0 and f"--datadir={self.datadir}" in _command_line(self.pid)
+        self._process, self.pid = None, started
+        return True
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         """Returns when the server greets; raises SandboxError when it ends or takes longer than ``deadline_s``."""
@@ -123,6 +132,9 @@ class Server:
         except OSError:
             return False
         return len(greeting) == 5 and greeting[4] == _PROTOCOL
+
+    def _is_ours(self, pid: int) -> bool:
+        return pid > 0 and f"--datadir={self.datadir}" in _command_line(pid)
 
     def _wait_gone(self, deadline_s: float) -> None:
         """Waits until the process has let go of its files, which is later than its losing its command line."""
