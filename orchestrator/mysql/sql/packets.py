@@ -1,0 +1,96 @@
+"""The one packet that is a batch: begin, the fence, the rows, the position, commit.
+
+Sent whole, it leaves nothing open when the process that sent it freezes or dies, and it changes nothing when another
+holder has raised the epoch or when the position is not the one that we counted from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.model.keys import Key
+from orchestrator.mysql import quote
+from orchestrator.mysql.session import Row
+from orchestrator.mysql.sql.bounds import KeySpace, Span, within
+from orchestrator.mysql.sql.positions import Fence, key_text
+from orchestrator.mysql.sql.rows import inner_ref, ref, source
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a batch does to rows that are ``pending``: ``assignments`` are (column, SQL) over the row ``t``.
+
+    ``pending_inner`` is the same condition over the row that is being locked. ``kept`` are the columns that the server
+    would touch by itself (ON UPDATE), set to themselves.
+    """
+
+    pending: str
+    pending_inner: str
+    assignments: tuple[tuple[str, str], ...]
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The position after the batch, and what was counted in it. ``pending`` 0: no row is written. ``last``: the pass ends."""
+
+    to: Key | None
+    rows: int
+    pending: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a packet brought. ``fenced``: nothing was changed, because epoch, position or the server's role differ."""
+
+    fenced: bool
+    changed: int
+    skipped: int
+
+
+def batch(space: KeySpace, fence: Fence, move: Move, write: Write, tag: str) -> list[str]:
+    """The statements of one batch, to be sent as one packet; its answer is for ``moved``."""
+    span = Span(fence.at, move.to)
+    rows = _rows(space, span, move.pending, write, tag) if move.pending else ["SET @changed = 0, @skipped = 0"]
+    return [
+        "START TRANSACTION",
+        f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.condition} FOR UPDATE",
+        *rows,
+        f"UPDATE {fence.of.table} SET position = {key_text(move.to)}, rows_done = rows_done + {move.rows},"
+        " rows_changed = rows_changed + @changed, rows_skipped = rows_skipped + @skipped,"
+        f" done = {int(move.last)}, updated_at = UTC_TIMESTAMP(6) WHERE {fence.of.row} AND @ours = 1",
+        "COMMIT",
+        "SELECT @ours, @changed, @skipped",
+    ]
+
+
+def moved(results: Sequence[Sequence[Row]]) -> Moved:
+    ours, changed, skipped = results[-1][0]
+    return Moved(int(ours) != 1, int(changed), int(skipped))
+
+
+def write_rows(space: KeySpace, span: Span, write: Write, tag: str) -> str:
+    """The UPDATE: rows that somebody else holds are left out, never waited for, so that he never becomes a victim of ours.
+
+    The hint keeps the derived table apart; merged into the UPDATE, it would wait.
+    """
+    keys = ", ".join(inner_ref(c) for c in space.names)
+    sets = [f"{ref(column)} = {sql}" for column, sql in write.assignments]
+    sets += [f"{ref(column)} = {ref(column)}" for column in write.kept]
+    return (
+        f"UPDATE /*+ NO_MERGE(d) JOIN_ORDER(d, t) */ {tag} {quote.table(space.table)} AS t JOIN (SELECT {keys}"
+        f" FROM {source(space, 's')} WHERE {within(space, span, inner_ref)} AND {write.pending_inner}"
+        f" FOR UPDATE SKIP LOCKED) AS d USING ({quote.names(space.names)}) SET {', '.join(sets)} WHERE @ours = 1"
+    )
+
+
+def _rows(space: KeySpace, span: Span, pending: int, write: Write, tag: str) -> list[str]:
+    """The UPDATE, and what it left behind: counted only when it wrote fewer rows than were pending."""
+    return [
+        write_rows(space, span, write, tag),
+        "SET @changed = ROW_COUNT(), @skipped = 0",
+        f"SELECT {tag} COUNT(*) INTO @skipped FROM {source(space)} WHERE {within(space, span, ref)}"
+        f" AND {write.pending} AND @ours = 1 AND @changed < {pending}",
+    ]

@@ -1,0 +1,132 @@
+"""The SQL that meets rows of the application's table: where a batch ends, what is in it, which of its rows are wrong.
+
+Each statement is one range read of the walking key (the index is named, so that statistics never choose another one).
+What the relation between old and new columns is, these texts do not know: they take conditions that are 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.model.facts import Shape
+from orchestrator.model.keys import Key
+from orchestrator.mysql import quote
+from orchestrator.mysql.session import Row
+from orchestrator.mysql.sql.bounds import KeySpace, Span, among, order, read_key, selected, within
+
+ALIAS = "t"
+INNER = "s"
+
+
+def ref(column: str) -> str:
+    """A column of the row that is looked at."""
+    return f"{ALIAS}.{quote.name(column)}"
+
+
+def inner_ref(column: str) -> str:
+    """A column of the row that is being locked, inside the batch's UPDATE."""
+    return f"{INNER}.{quote.name(column)}"
+
+
+def source(space: KeySpace, alias: str = ALIAS) -> str:
+    """The table, walked by its key."""
+    return f"{quote.table(space.table)} AS {alias} FORCE INDEX ({quote.name(space.index)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """One span of keys that was read: its rows, and how many of them each counted condition holds for."""
+
+    span: Span
+    rows: int
+    counts: tuple[int, ...]
+    writable: bool
+    server_uuid: str
+
+
+def last_key(space: KeySpace) -> str:
+    """The last key in the order of the walk; no row when the table is empty."""
+    parts = ", ".join(selected(space, ref))
+    return f"SELECT {parts} FROM {source(space)} ORDER BY {order(space, ref, backwards=True)} LIMIT 1"
+
+
+def estimate(space: KeySpace) -> str:
+    """The optimiser's row count, for ``estimate_of``: costs nothing and needs no more than SELECT."""
+    return f"EXPLAIN FORMAT=TRADITIONAL SELECT {', '.join(selected(space, ref))} FROM {source(space)}"
+
+
+def estimate_of(rows: Sequence[Row]) -> int:
+    return int(rows[0][9] or 0) if rows else 0
+
+
+def stretch(space: KeySpace, span: Span, limit_rows: int, counted: Sequence[str], tag: str = "") -> str:
+    """The next ``limit_rows`` rows of ``span`` in the order of the walk, for ``stretch_of``: the last key and the counts."""
+    keys = [f"{part} AS k{n}" for n, part in enumerate(selected(space, ref))]
+    conditions = [f"{condition} AS c{n}" for n, condition in enumerate(counted)]
+    names = [f"d.k{n}" for n in range(len(keys))]
+    sums = "".join(f", SUM(d.c{n}) OVER ()" for n in range(len(counted)))
+    backwards = ", ".join(n + ("" if c.descending else " DESC") for n, c in zip(names, space.columns, strict=True))
+    return (
+        f"SELECT {_tagged(tag)}{', '.join(names)}, COUNT(*) OVER (){sums}, @@GLOBAL.read_only, @@GLOBAL.server_uuid"
+        f" FROM (SELECT {', '.join(keys + conditions)} FROM {source(space)} WHERE {within(space, span, ref)}"
+        f" ORDER BY {order(space, ref)} LIMIT {limit_rows}) AS d ORDER BY {backwards} LIMIT 1"
+    )
+
+
+def stretch_of(space: KeySpace, span: Span, row: Row) -> Stretch:
+    """What ``stretch`` gave; the span ends at the last key that was read."""
+    width = len(space.columns)
+    rows, *counts, read_only, uuid = row[width:]
+    ends = Span(span.lo, read_key(space, row[:width]))
+    return Stretch(ends, int(rows), tuple(int(c or 0) for c in counts), not read_only, str(uuid))
+
+
+def grouped(space: KeySpace, span: Span, condition: str, classes: Sequence[str], tag: str = "") -> str:
+    """Rows of ``span`` that meet ``condition``, counted by the combination of their classes (count last)."""
+    parts = ", ".join(f"{sql} AS c{n}" for n, sql in enumerate(classes))
+    names = ", ".join(f"d.c{n}" for n in range(len(classes)))
+    return (
+        f"SELECT {_tagged(tag)}{names}, COUNT(*) FROM (SELECT {parts} FROM {source(space)}"
+        f" WHERE {within(space, span, ref)} AND {condition}) AS d GROUP BY {names}"
+    )
+
+
+def listed(space: KeySpace, span: Span, condition: str, classes: Sequence[str], limit_rows: int, tag: str = "") -> str:
+    """The first ``limit_rows`` keys of ``span`` that meet ``condition``, each with its classes (keys first)."""
+    parts = ", ".join([*selected(space, ref), *classes])
+    return (
+        f"SELECT {_tagged(tag)}{parts} FROM {source(space)} WHERE {within(space, span, ref)} AND {condition}"
+        f" ORDER BY {order(space, ref)} LIMIT {limit_rows}"
+    )
+
+
+def looked_at(space: KeySpace, keys: Sequence[Key], conditions: Sequence[str], *, lock: bool, tag: str = "") -> str:
+    """The rows of ``keys`` as they are now, keys first. ``lock``: only those that nobody is writing at this moment.
+
+    A row in flight is left out rather than waited for, so that a look never makes the application wait behind us.
+    """
+    parts = ", ".join([*selected(space, ref), *conditions])
+    share = " FOR SHARE SKIP LOCKED" if lock else ""
+    return f"SELECT {_tagged(tag)}{parts} FROM {source(space)} WHERE {among(space, keys, ref)}{share}"
+
+
+def newest_from(space: KeySpace, rows: int, backwards_by: str = "") -> str:
+    """The key from which on the last ``rows`` rows follow: exclusive, so no row means that the whole table is newest."""
+    parts = ", ".join(selected(space, ref))
+    return f"SELECT {parts} FROM {source(space)} ORDER BY {order(space, ref, backwards=True)} LIMIT 1 OFFSET {rows}"
+
+
+def recent(space: KeySpace, index: str, column: str, rows: int) -> str:
+    """The keys of the ``rows`` rows with the greatest ``column``, read from the end of ``index``."""
+    table = f"{quote.table(space.table)} AS {ALIAS} FORCE INDEX ({quote.name(index)})"
+    return f"SELECT {', '.join(selected(space, ref))} FROM {table} ORDER BY {ref(column)} DESC LIMIT {rows}"
+
+
+def count_all(shape: Shape, tag: str = "") -> str:
+    """The plain count, by whatever index the server finds cheapest."""
+    return f"SELECT {_tagged(tag)}COUNT(*) FROM {quote.table(shape.table)}"
+
+
+def _tagged(tag: str) -> str:
+    return f"{tag} " if tag else ""
