@@ -42,9 +42,18 @@ def table_problems(facts: Facts, table: str) -> Sequence[Problem]:
         return ()
     shape = reading.value
     if shape is None:
-        return (_runbook("table-missing", f"there is no table {table}", "the table that the runbook names", "check table: in the runbook"),)
+        return (
+            _runbook(
+                "table-missing",
+                f"there is no table {table}",
+                "the table that the runbook names",
+                "check table: in the runbook",
+            ),
+        )
     if shape.kind != "BASE TABLE":
-        return (_runbook("not-a-table", f"{table} is a {shape.kind.lower()}", "a base table", "name the table behind it"),)
+        return (
+            _runbook("not-a-table", f"{table} is a {shape.kind.lower()}", "a base table", "name the table behind it"),
+        )
     if shape.engine.lower() != "innodb":
         return (
             _runbook(

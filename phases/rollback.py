@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.model.facts import Facts, Need
-from orchestrator.model.runbook import RollbackDdl, Runbook
-from orchestrator.model.state import FORWARD, Record
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record, remaining
 from orchestrator.model.step import (
     Compare,
     Drain,
@@ -20,16 +20,9 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import flag_of, mirror_of, mirror_stands, shape_of
+from phases.demands import mirror_of, mirror_stands, shape_of
 
 NAME = "rollback"
-
-
-def remaining(record: Record, target: str, ddl: RollbackDdl) -> tuple[str, ...]:
-    """The forward phases that still hold after a rollback to ``target`` ("" = all the way)."""
-    if target:
-        return tuple(p for p in record.done if FORWARD.index(p) <= FORWARD.index(target))
-    return tuple(p for p in record.done if p == "ddl" and ddl is RollbackDdl.KEEP)
 
 
 class Rollback:
@@ -54,7 +47,7 @@ class Rollback:
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         lower = () if "lower-flags" in record.done_steps else (LowerFlags(why="a rollback was asked for"),)
-        keeps = remaining(record, record.target, runbook.phases.rollback_ddl)
+        keeps = remaining(record, runbook.phases.rollback_ddl)
         mirror = self._mirror(runbook, facts, record) if "shadow-write" not in keeps else ()
         ddl = self._ddl(runbook, facts) if not record.target and "ddl" not in keeps else ()
         return tuple(s for s in (*lower, *mirror, *ddl))

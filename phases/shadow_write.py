@@ -79,5 +79,3 @@ class ShadowWrite:
         )
         keys = ("fill:sweep", "soak", "compare:drift")
         return tuple(s for s, key in zip(steps, keys, strict=True) if key not in record.done_steps)
-
-

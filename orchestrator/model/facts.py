@@ -49,6 +49,8 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
+    """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for ever."""
+
     version: tuple[int, int, int]
     version_text: str
     is_mariadb: bool
@@ -63,8 +65,8 @@ class ServerFacts:
     binlog_retention_s: int
     gtid_mode: str
     performance_schema: bool
-    metadata_lock_instrument: bool
-    is_replica: bool
+    metadata_lock_instrument: bool | None
+    is_replica: bool | None
     trust_function_creators: bool
     max_allowed_packet_bytes: int
     native_foreign_keys: bool | None
@@ -164,7 +166,10 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None: cannot say."""
+    """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None: cannot say.
+
+    ``reachable`` False: it could not be looked at, and ``problem`` says why. ``connecting``: its IO thread is between two tries.
+    """
 
     name: str
     reachable: bool
@@ -175,6 +180,7 @@ class ReplicaFacts:
     sql_running: bool = False
     delay_s: int = 0
     holders: tuple[Holder, ...] = ()
+    connecting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def _default(default: Default | None, kind: ColumnType) -> str:
 
 
 def _literal(written: str, kind: ColumnType) -> str:
-    """One spelling for what the server stores alike: ``0`` and ``0.00``, a date and its midnight, bits and their number."""
+    """One spelling for what the server stores alike: ``0`` and ``0.00``, a date and its midnight."""
     if kind.family in _NUMBERS:
         return _number(written)
     if kind.base in ("datetime", "timestamp"):

@@ -5,12 +5,15 @@ What is asked for (a request in the store) and what is reached (the state here) 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Literal
 
 from orchestrator.model.contract import TableName
+from orchestrator.model.facts import MismatchClass
+from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.step import Step
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
@@ -71,13 +74,20 @@ def _edges() -> tuple[Edge, ...]:
         Edge(s.RUNNING, e.PAUSED, s.PAUSED, "Somebody asked for a pause, or the command got a signal."),
         Edge(s.RUNNING, e.ABORTED, s.PAUSED, "Somebody asked for an abort; the half step was cleared."),
         Edge(s.RUNNING, e.FAILED, s.PAUSED, "A step failed in a way that waiting does not mend."),
-        Edge(s.RUNNING, e.WENT_BACK, s.ROLLED_BACK, "A check or gate failed in read-switch or verify; readers are on the old column."),
+        Edge(
+            s.RUNNING,
+            e.WENT_BACK,
+            s.ROLLED_BACK,
+            "A check or gate failed in read-switch or verify; readers are on the old column.",
+        ),
         Edge(s.RUNNING, e.ROLLED_BACK, s.ROLLED_BACK, "A rollback that somebody typed reached its target."),
         Edge(s.RUNNING, e.NEEDS_HUMAN, s.NEEDS_HUMAN, "The server cannot say what became of a step."),
         Edge(s.RUNNING, e.FINISHED, s.FINISHED, "The mirror is gone for good and the rollout is closed."),
     )
     resting = (s.NEW, s.HELD, s.PAUSED, s.ROLLED_BACK, s.DONE, s.NEEDS_HUMAN, s.RUNNING)
-    settings = tuple(Edge(x, e.SETTINGS_CHANGED, x, "Settings outside the contract were changed in the runbook.") for x in resting)
+    settings = tuple(
+        Edge(x, e.SETTINGS_CHANGED, x, "Settings outside the contract were changed in the runbook.") for x in resting
+    )
     aborts = tuple(
         Edge(x, e.ABORTED, s.PAUSED, "An abort is asked for while no command runs.")
         for x in (s.HELD, s.PAUSED, s.ROLLED_BACK, s.DONE, s.NEEDS_HUMAN)
@@ -145,7 +155,7 @@ class Record:
     phase: str = ""
     done: tuple[str, ...] = ()
     done_steps: tuple[str, ...] = ()
-    walk: int = 1
+    walk: int = 0
     both_written: bool = False
     intent: Step | None = None
     target: str = ""
@@ -224,3 +234,16 @@ class Holder:
     since: datetime
     counter: int
     epoch: int
+
+
+def remaining(record: Record, ddl: RollbackDdl) -> tuple[str, ...]:
+    """The forward phases that still hold after a rollback to ``record.target`` ("" = all the way)."""
+    if record.target:
+        return tuple(p for p in record.done if FORWARD.index(p) <= FORWARD.index(record.target))
+    return tuple(p for p in record.done if p == "ddl" and ddl is RollbackDdl.KEEP)
+
+
+def unaccepted(classes: Iterable[MismatchClass], accepted: tuple[tuple[str, int], ...]) -> tuple[MismatchClass, ...]:
+    """The classes of loss that nobody accepted, or not in this number."""
+    limits = dict(accepted)
+    return tuple(c for c in classes if c.rows > limits.get(c.name, 0))

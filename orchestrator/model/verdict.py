@@ -15,9 +15,21 @@ class Judgement(Enum):
     UNSEEN = "unseen"
 
 
+class ProblemKind(Enum):
+    """Which exit code a permanent problem has: 65, 78, 77 or 75."""
+
+    RUNBOOK = "runbook"
+    CONFIGURATION = "configuration"
+    PRIVILEGE = "privilege"
+    HELD = "held"
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One check's word. ``reason`` has the shape ``replication-lag 7.2s > 5.0s on replica-2``."""
+    """One check's word. ``reason`` has the shape ``replication-lag 7.2s > 5.0s on replica-2``.
+
+    ``goes_back``: while readers are on the new column this takes them back. ``refusal``: the exit code of a REFUSE.
+    """
 
     check: str
     judgement: Judgement
@@ -26,19 +38,11 @@ class Verdict:
     limit: str
     next: str = ""
     goes_back: bool = False
+    refusal: ProblemKind = ProblemKind.CONFIGURATION
 
     @property
     def good(self) -> bool:
         return self.judgement is Judgement.PASS
-
-
-class ProblemKind(Enum):
-    """Which exit code a permanent problem has: 65, 78, 77 or 75."""
-
-    RUNBOOK = "runbook"
-    CONFIGURATION = "configuration"
-    PRIVILEGE = "privilege"
-    HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)

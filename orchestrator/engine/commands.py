@@ -1,0 +1,204 @@
+"""What an operator can ask for: next, rollback, finish, pause, resume, abort, purge. Each may be called again at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Literal
+
+from orchestrator.engine.entry import Entry, resumed
+from orchestrator.engine.parts import Parts
+from orchestrator.engine.pulse import GOES_BACK
+from orchestrator.engine.walk import Ended, Engine
+from orchestrator.errors import Held, LeaseTaken, UsageError
+from orchestrator.model.outcome import Result
+from orchestrator.model.state import FORWARD, Ask, EventKind, Record, Request, State
+from orchestrator.model.step import Quiet
+from orchestrator.ports import Lease, Phase
+
+_FENCED_HOLDER_GOES_S = 20.0
+_PURGE_QUIET_S = 3.0
+
+
+class Commands:
+    """The verbs that act on one rollout."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._p = parts
+        self._engine = Engine(parts)
+        self._entry = Entry(parts, self._engine)
+        self._id = parts.runbook.id
+
+    def next(self, phase: str | None, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Ended | str:
+        """Run the next forward phase, or say in a sentence why there is nothing to do.
+
+        Raises UsageError when ``phase`` is not the next; the refusals of the phase before anything is written.
+        """
+        record = self._entry.present()
+        if record.state is State.FINISHED:
+            return "this rollout is finished"
+        wanted = record.next_phase
+        if phase is not None and phase in record.done:
+            return f"{phase} is already done"
+        if wanted is None:
+            return "nothing is left to do; when the old application is gone: rollout finish"
+        if phase is not None and phase != wanted:
+            raise UsageError(
+                f"{phase} is not the next stage: {wanted} is not done",
+                f"the stages in their order: {', '.join(FORWARD)}",
+                f"rollout next --phase {wanted}",
+            )
+        planner = self._p.forward[FORWARD.index(wanted)]
+        self._entry.admit(record, planner)
+        return self._run(planner, record, on_conflict=on_conflict)
+
+    def rollback(self, target: str, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
+        """Lower the flags at once and without the lease, stop whoever runs, then walk the plan backwards."""
+        record = self._p.store.load(self._id)
+        if record is None:
+            return "nothing was begun, so there is nothing to go back from"
+        if record.state is State.FINISHED:
+            raise UsageError(
+                "this rollout is finished: its mirror is gone and the old columns are no longer kept",
+                "a rollout that is not finished",
+                "write a new runbook for the way you want to go",
+            )
+        self._p.flags.lower(None)
+        if self._p.store.holder(self._id) is not None:
+            self._p.store.bump_epoch(self._id)
+        record = self._entry.present()
+        self._entry.admit(replace(record, target=target), self._p.rollback)
+        return self._run(self._p.rollback, record, target=target, accepted=accepted, patient=True)
+
+    def finish(self, waived: bool, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
+        """Take the mirror away for good and close. Raises Held while verify is not done or the old application is seen."""
+        record = self._entry.present()
+        if record.state is State.FINISHED:
+            return "this rollout is already finished"
+        planner = self._p.finish(waived)
+        self._entry.admit(record, planner)
+        return self._run(planner, record, accepted=accepted)
+
+    def pause(self, reason: str = "") -> str:
+        """Ask the running command to pause. It ends within one beat, with 0."""
+        if self._p.store.holder(self._id) is None:
+            return "no command of this rollout runs; nothing to pause"
+        self._p.store.ask(self._id, Request(Ask.PAUSE, self._p.who, self._p.clock.now(), reason))
+        return "asked to pause; the running command ends within one beat. Go on with: rollout resume, then rollout next"
+
+    def resume(self) -> str:
+        """Clear a request that nobody has answered."""
+        if self._p.store.load(self._id) is None:
+            return "nothing was begun"
+        asked = self._p.store.asked(self._id)
+        self._p.store.ask(self._id, None)
+        return (
+            f"the request to {asked.ask.value} is cleared; go on with: rollout next"
+            if asked
+            else "nothing was asked for"
+        )
+
+    def abort(self, reason: str = "") -> str:
+        """Lower the flags at once, stop the running command, and clear the half step that it or a dead one left."""
+        record = self._p.store.load(self._id)
+        if record is None:
+            return "nothing was begun, so there is nothing to abort"
+        self._p.store.ask(self._id, Request(Ask.ABORT, self._p.who, self._p.clock.now(), reason))
+        if record.phase in GOES_BACK or any(p in GOES_BACK for p in record.done):
+            self._p.flags.lower(None)
+        if self._wait_until_free():
+            self._p.store.bump_epoch(self._id)
+        with self._lease(patient=True) as lease:
+            self._p.store.ask(self._id, None)
+            record = replace(self._entry.present(), epoch=lease.epoch)
+            record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
+            note = "flags are lowered"
+            if record.intent is not None:
+                note = self._p.drivers[record.intent.kind].abandon(record.intent).note
+            if record.state in (State.NEW, State.FINISHED):
+                return "nothing runs, and nothing is half done"
+            record = replace(record, intent=None, done_steps=())
+            if record.state is not State.PAUSED or note:
+                self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}")
+        return f"aborted: {note}. Go on with: rollout next, or rollout rollback"
+
+    def purge(self) -> str:
+        """Remove what is left of a closed rollout. Raises Held while an application still reads the flag."""
+        record = self._p.store.load(self._id)
+        if record is None:
+            return "nothing of this rollout is left"
+        back_at_start = record.state is State.ROLLED_BACK and set(record.done) <= {"ddl"}
+        if not (record.state is State.FINISHED or record.state is State.NEW or back_at_start):
+            raise Held(
+                f"{self._id} is {record.state.value} in {record.phase}",
+                "a rollout that is finished, or rolled back all the way",
+                "rollout finish, or rollout rollback",
+            )
+        step = Quiet(
+            table=record.table,
+            columns=(),
+            seconds=max(_PURGE_QUIET_S, 2 * self._p.runbook.phases.poll_s),
+            flag=True,
+            writes_only=False,
+            waived=False,
+        )
+        with self._lease() as lease:
+            watched = self._entry.watch(record, lease, step)
+            if watched.result is not Result.DONE:
+                raise Held(
+                    f"the flag is still read: {watched.note}",
+                    "no application asks for the flag any more",
+                    "release the application without the flag first",
+                )
+        self._p.store.purge(self._id)
+        return f"{self._id} is gone from the state: record, history, positions and flag"
+
+    def _run(
+        self,
+        planner: Phase,
+        record: Record,
+        *,
+        target: str = "",
+        accepted: tuple[tuple[str, int], ...] = (),
+        on_conflict: Literal["", "new_wins", "old_wins"] = "",
+        patient: bool = False,
+    ) -> Ended:
+        self._p.store.install()
+        with self._lease(patient=patient) as lease:
+            fresh = self._entry.present()
+            if fresh.revision != record.revision and planner.name not in ("rollback", "finish"):
+                raise Held(
+                    "somebody else moved this rollout meanwhile",
+                    f"revision {record.revision}, seen {fresh.revision}",
+                    "rollout status",
+                )
+            fresh = replace(fresh, epoch=lease.epoch, target=target, accepted=accepted, on_conflict=on_conflict)
+            fresh = self._entry.created(fresh)
+            fresh = self._entry.settings_noted(fresh)
+            started = self._engine.record(resumed(fresh, planner.name), EventKind.STARTED)
+            return self._engine.walk(started, lease, planner)
+
+    @contextmanager
+    def _lease(self, *, patient: bool = False) -> Iterator[Lease]:
+        """The lease; ``patient``: a holder that was just fenced gets the time to notice."""
+        with ExitStack() as stack:
+            deadline = self._p.clock.monotonic() + _FENCED_HOLDER_GOES_S
+            while True:
+                try:
+                    lease = stack.enter_context(self._p.store.lease(self._id, self._p.who))
+                    break
+                except LeaseTaken:
+                    if not patient or self._p.clock.monotonic() > deadline:
+                        raise
+                    self._p.clock.sleep(0.5)
+            yield lease
+
+    def _wait_until_free(self) -> bool:
+        """Wait for the holder to answer the abort; True when it did not."""
+        deadline = self._p.clock.monotonic() + _FENCED_HOLDER_GOES_S
+        while self._p.store.holder(self._id) is not None:
+            if self._p.clock.monotonic() > deadline:
+                return True
+            self._p.clock.sleep(0.2)
+        return False

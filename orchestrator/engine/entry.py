@@ -1,0 +1,120 @@
+"""The way into a phase: what is refused before anything is written, and what an interrupted visit keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.engine.judging import refusal, refused
+from orchestrator.engine.parts import Parts
+from orchestrator.engine.pulse import Pulse
+from orchestrator.engine.walk import Engine
+from orchestrator.errors import ConfigurationError, RunbookError
+from orchestrator.model.facts import Need
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.state import Event, EventKind, Record, State
+from orchestrator.model.step import Step, StepClass
+from orchestrator.ports import Lease, Phase
+
+_INTERRUPTED = frozenset({State.RUNNING, State.HELD, State.PAUSED, State.NEEDS_HUMAN})
+
+
+class Entry:
+    def __init__(self, parts: Parts, engine: Engine) -> None:
+        self._p = parts
+        self._engine = engine
+
+    def present(self) -> Record:
+        """The record as stored, corrected by what the server shows; a new one when none is stored. Writes nothing.
+
+        A mirror that somebody else took down makes shadow-write, and what hangs on it, not done.
+        Raises RunbookError when the contract differs from the one that the rollout began with.
+        """
+        record = self._p.store.load(self._p.runbook.id)
+        if record is None:
+            return self._new()
+        if record.digest != self._p.runbook.digest and record.state is not State.FINISHED:
+            raise RunbookError(
+                f"{self._p.runbook.path}: the contract differs from the one that {record.id} began with "
+                f"({self._p.runbook.digest[:8]}, was {record.digest[:8]})",
+                "the contract that was frozen when the rollout began",
+                "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
+            )
+        if "shadow-write" in record.done and record.state is not State.FINISHED:
+            mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
+            if mirror is not None and mirror.value is not None and not mirror.value.intact:
+                return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
+        return record
+
+    def admit(self, record: Record, phase: Phase) -> None:
+        """Raises the refusal when the phase cannot be entered: wrong server, problems, or checks that refuse."""
+        facts = self._p.observer.look(phase.entry_needs | {Need.SERVER})
+        server = facts.server.value if facts.server is not None else None
+        if server is not None and record.server_uuid and server.server_uuid != record.server_uuid:
+            raise ConfigurationError(
+                f"this is server {server.server_uuid}; {record.id} began on {record.server_uuid}",
+                "the server that the rollout began on",
+                "point rollout at that server; after a failover look at rollout history first",
+            )
+        if phase.name == "rollback":
+            problems = phase.problems(self._p.runbook, facts, record)
+        else:
+            refusals = refused(self._p.judge.before(StepClass.EXCLUSIVE)) if phase.name in _WRITES else ()
+            problems = (*refusals, *phase.problems(self._p.runbook, facts, record))
+        if problems:
+            raise refusal(tuple(problems))
+
+    def created(self, record: Record) -> Record:
+        """Store a record that is new. Raises Held when another open rollout is on the table."""
+        if record.revision:
+            return record
+        facts = self._p.observer.look(frozenset({Need.SERVER}))
+        uuid = facts.server.value.server_uuid if facts.server is not None and facts.server.value is not None else ""
+        event = Event(EventKind.CREATED, self._p.clock.now(), self._p.who, "", revision=1, state=State.NEW.value)
+        saved = self._p.store.create(replace(record, server_uuid=uuid, revision=1), event)
+        for listener in self._p.listeners:
+            listener.event(saved, event)
+        return saved
+
+    def settings_noted(self, record: Record) -> Record:
+        """Settings outside the contract may change; each change is in the history."""
+        if record.runbook_text == self._p.runbook.text:
+            return record
+        changed = replace(record, runbook_text=self._p.runbook.text, runbook_path=self._p.runbook.path)
+        return self._engine.record(changed, EventKind.SETTINGS_CHANGED, "settings outside the contract were changed")
+
+    def watch(self, record: Record, lease: Lease, step: Step) -> Outcome:
+        """Run a step that only looks, without making it part of the history."""
+        return self._p.drivers[step.kind].apply(step, Pulse(self._p, lease, record, step))
+
+    def _new(self) -> Record:
+        runbook = self._p.runbook
+        return Record(
+            id=runbook.id,
+            table=runbook.table,
+            digest=runbook.digest,
+            runbook_text=runbook.text,
+            runbook_path=runbook.path,
+            server_uuid="",
+        )
+
+
+_WRITES = frozenset({"ddl", "backfill", "shadow-write", "read-switch"})
+
+
+def resumed(record: Record, phase: str) -> Record:
+    """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
+
+    Percent steps that passed are kept (the ramp goes on at the recorded step, through its gate). A sweep is kept, its
+    soak is not. A backfill goes on from its positions; a new one counts positions of its own (``walk``).
+    """
+    interrupted = record.phase == phase and record.state in _INTERRUPTED
+    kept: tuple[str, ...] = ()
+    if interrupted and phase == "read-switch":
+        kept = tuple(k for k in record.done_steps if k.startswith("set-percent:"))
+    elif interrupted and phase == "shadow-write":
+        kept = tuple(k for k in record.done_steps if k == "fill:sweep")
+    fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
+    done = record.done
+    if phase == "rollback":
+        done = tuple(p for p in done if p not in ("read-switch", "verify"))
+    return replace(record, phase=phase, done=done, done_steps=kept, walk=record.walk + (1 if fresh_walk else 0))

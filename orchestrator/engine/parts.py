@@ -1,0 +1,32 @@
+"""Everything that acts, handed to the engine by ``app``; the engine itself knows no concrete class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.judging import Judge
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Ask
+from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, Store, Watcher
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``forward`` are the five stages in order. ``interrupted`` tells what a signal to this process asks for."""
+
+    runbook: Runbook
+    store: Store
+    observer: Observer
+    flags: Flags
+    drivers: Mapping[str, Driver[Any]]
+    judge: Judge
+    forward: tuple[Phase, ...]
+    rollback: Phase
+    finish: Callable[[bool], Phase]
+    listeners: tuple[Listener, ...]
+    watcher: Watcher
+    clock: Clock
+    who: str
+    interrupted: Callable[[], Ask | None]

@@ -1,0 +1,285 @@
+"""The heart: look, plan, gate, intend, act, record; step by step, and callable again at any moment.
+
+Nothing here knows MySQL, a terminal or a clock of its own: all that comes in through ``Parts``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from orchestrator.engine.gate import wait_for_checks
+from orchestrator.engine.parts import Parts
+from orchestrator.engine.pulse import GOES_BACK, Pulse
+from orchestrator.errors import CannotSay, Held, PhaseFailed, RolloutError
+from orchestrator.model.facts import MismatchClass, Need
+from orchestrator.model.outcome import Outcome, Result, Seen
+from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining, unaccepted
+from orchestrator.model.step import (
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+    InstallTrigger,
+    MeasureBaselines,
+    OpenWrites,
+    RemoveMirror,
+    Step,
+    step_key,
+)
+from orchestrator.ports import Lease, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one command on one phase ended well: its record, and one sentence."""
+
+    record: Record
+    note: str
+
+
+class Paused(Exception):
+    """Somebody asked for a pause and has it. Not an error: the command ends with 0."""
+
+    def __init__(self, record: Record, note: str) -> None:
+        super().__init__(note)
+        self.record = record
+        self.note = note
+
+
+class Engine:
+    """Runs one phase to its end, under a lease that the caller holds."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._p = parts
+
+    def walk(self, record: Record, lease: Lease, phase: Phase) -> Ended:
+        """Do every step of ``phase`` that is missing. ``record`` is RUNNING in that phase, its epoch the lease's.
+
+        Raises Held (75), PhaseFailed (76), CannotSay (80), Fenced. Whatever is raised was recorded before, if it could be.
+        """
+        record = self._recovered(record, phase)
+        last: str | None = None
+        while True:
+            lease.alive()
+            facts = self._p.observer.look(phase.needs)
+            steps = phase.steps(self._p.runbook, facts, record)
+            if not steps:
+                return self._completed(record, phase)
+            step = steps[0]
+            if step_key(step) == last:
+                raise self._fails(record, Outcome(Result.FAILED, f"{last} was done, and the server does not show it"))
+            record = self._step(record, lease, step)
+            last = step_key(step)
+
+    def goes_back(self, record: Record, outcome: Outcome) -> PhaseFailed:
+        """Readers to 0 % and new writes closed at once, then the record: rolled back by itself. The mirror stays."""
+        began = self._p.clock.monotonic()
+        self._p.flags.lower(record.epoch)
+        took_s = self._p.clock.monotonic() - began
+        note = f"readers are on the old column (0 %), {took_s:.1f} s after the failing sample: {outcome.note}"
+        done = tuple(p for p in record.done if p not in GOES_BACK)
+        changed = replace(record, done=done, done_steps=(), intent=None)
+        self.record(changed, EventKind.WENT_BACK, note, outcome=outcome)
+        return PhaseFailed(
+            f"{record.phase} rolled back by itself: {note}",
+            outcome.expected or "every gate and check passes for the whole hold time",
+            f"mend what failed, then: rollout next --phase {GOES_BACK[0]}",
+        )
+
+    def record(
+        self, record: Record, kind: EventKind, note: str = "", *, step: str = "", outcome: Outcome | None = None
+    ) -> Record:
+        """Move by the table of edges, save, and tell the listeners. Raises Fenced and CannotSay."""
+        event = Event(
+            kind=kind,
+            at=self._p.clock.now(),
+            who=self._p.who,
+            phase=record.phase,
+            note=note,
+            step=step,
+            figures=outcome.figures if outcome else {},
+            evidence=outcome.evidence if outcome else (),
+            revision=record.revision + 1,
+        )
+        moved = move(record, event)
+        event = replace(event, state=moved.state.value)
+        saved = self._p.store.save(moved, event)
+        for listener in self._p.listeners:
+            listener.event(saved, event)
+        return saved
+
+    def _recovered(self, record: Record, phase: Phase) -> Record:
+        """Settle the intent of a process that died: ask the server, and believe only what it shows."""
+        step = record.intent
+        if step is None:
+            return record
+        driver = self._p.drivers[step.kind]
+        seen = driver.observe(step)
+        match seen:
+            case Seen.PRESENT:
+                return self._settled(record, step, Outcome(Result.DONE, "found done after an interruption"))
+            case Seen.UNKNOWN:
+                raise self._cannot_say(
+                    record, Outcome(Result.UNKNOWN, f"nobody can say what became of {step_key(step)}")
+                )
+            case Seen.ABSENT | Seen.PARTIAL:
+                offered = {
+                    step_key(s) for s in phase.steps(self._p.runbook, self._p.observer.look(phase.needs), record)
+                }
+                if step_key(step) not in offered:
+                    driver.abandon(step)
+                return replace(record, intent=None)
+
+    def _step(self, record: Record, lease: Lease, step: Step) -> Record:
+        key = step_key(step)
+        pulse = Pulse(self._p, lease, record, step)
+        gate = self._gate(record, pulse, step)
+        if gate is not None:
+            return self._after(record, step, gate, pulse)
+        record = self.record(replace(record, intent=step), EventKind.INTENDED, step=key)
+        pulse.record = record
+        outcome = self._p.drivers[step.kind].apply(step, pulse)
+        return self._after(record, step, outcome, pulse)
+
+    def _gate(self, record: Record, pulse: Pulse, step: Step) -> Outcome | None:
+        """What keeps the step from beginning; None when nothing does. A refusal is recorded and raised."""
+        try:
+            return wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step) or self._loss(
+                record, step
+            )
+        except RolloutError as refusal:
+            if isinstance(refusal, Held):
+                raise
+            self.record(record, EventKind.FAILED, refusal.seen, step=step_key(step))
+            raise
+
+    def _loss(self, record: Record, step: Step) -> Outcome | None:
+        """Taking the mirror down on the way back waits for the meter: what would be lost must have been accepted."""
+        if not isinstance(step, RemoveMirror) or record.phase != "rollback":
+            return None
+        reading = self._p.observer.look(frozenset({Need.METER})).meter
+        if reading is None or reading.value is None:
+            why = reading.unseen if reading else "nobody looked"
+            return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")
+        open_loss = unaccepted(reading.value.classes, record.accepted)
+        if not open_loss:
+            return None
+        accept = " ".join(f"--accept-loss {c.name}={c.rows}" for c in open_loss)
+        return Outcome(
+            Result.HELD,
+            "; ".join(f"{c.rows} rows hold {c.name}, which the old column cannot carry" for c in open_loss),
+            "nothing would be lost, or the loss is accepted by class and number",
+            f"rollout rollback {accept}",
+            evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in open_loss),
+        )
+
+    def _after(self, record: Record, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
+        match outcome.result:
+            case Result.DONE:
+                return self._settled(record, step, outcome)
+            case Result.PAUSED:
+                raise self._stopped(record, step, pulse)
+            case Result.HELD:
+                raise self._held(replace(record, intent=None), step, outcome)
+            case Result.UNKNOWN:
+                raise self._cannot_say(record, outcome)
+            case Result.BACK | Result.FAILED if record.phase in GOES_BACK and step.kind != "measure-baselines":
+                raise self.goes_back(record, outcome)
+            case Result.BACK | Result.FAILED:
+                if step.kind == "compare" and record.phase in ("rollback", "finish") and _was_accepted(record, outcome):
+                    return self._settled(record, step, outcome)
+                raise self._fails(replace(record, intent=None), outcome)
+
+    def _settled(self, record: Record, step: Step, outcome: Outcome) -> Record:
+        changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
+        match step:
+            case InstallTrigger():
+                # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
+                changed = replace(changed, walk=record.walk + 1)
+            case OpenWrites():
+                changed = replace(changed, both_written=True)
+            case RemoveMirror():
+                left = tuple(p for p in record.done if p in ("ddl", "backfill"))
+                changed = replace(changed, both_written=False, on_conflict="", done=left)
+            case DropForeignKey() | DropIndex() | DropColumns():
+                changed = replace(changed, done=())
+            case MeasureBaselines():
+                changed = replace(changed, baselines=tuple(sorted(outcome.figures.items())))
+            case _:
+                pass
+        return self.record(changed, EventKind.STEP_DONE, outcome.note, step=step_key(step), outcome=outcome)
+
+    def _completed(self, record: Record, phase: Phase) -> Ended:
+        name = phase.name
+        if name == "rollback":
+            done = remaining(record, self._p.runbook.phases.rollback_ddl)
+            record = replace(record, done=done, done_steps=(), accepted=(), target="")
+            saved = self.record(record, EventKind.ROLLED_BACK, _rollback_note(record))
+            return Ended(saved, saved.note)
+        if name == "finish":
+            saved = self.record(
+                replace(record, done_steps=()), EventKind.FINISHED, "the mirror is gone, the rollout is closed"
+            )
+            return Ended(saved, saved.note)
+        record = replace(record, done=(*record.done, name), done_steps=(), on_conflict="")
+        saved = self.record(record, EventKind.PHASE_DONE, record.note)
+        return Ended(saved, saved.note)
+
+    def _stopped(self, record: Record, step: Step, pulse: Pulse) -> Exception:
+        """A pause or an abort arrived: the pause keeps the half step, the abort clears it; both are answered once."""
+        ask = pulse.asked or Request(Ask.PAUSE, self._p.who, self._p.clock.now())
+        self._p.store.ask(record.id, None)
+        if ask.ask is Ask.ABORT:
+            if record.phase in GOES_BACK:
+                self._p.flags.lower(record.epoch)
+            cleared = self._p.drivers[step.kind].abandon(step)
+            self.record(replace(record, intent=None), EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}")
+            return PhaseFailed(
+                f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left half done'}",
+                "a phase that runs to its end",
+                f"rollout next --phase {record.phase}" if record.phase != "rollback" else "rollout rollback",
+            )
+        saved = self.record(replace(record, intent=None), EventKind.PAUSED, f"paused by {ask.who}")
+        return Paused(saved, f"{record.phase} is paused by {ask.who} in {step_key(step)}; progress is kept")
+
+    def _held(self, record: Record, step: Step, outcome: Outcome) -> Held:
+        self.record(record, EventKind.HELD, outcome.note, step=step_key(step), outcome=outcome)
+        return Held(
+            f"{record.phase} held before {step_key(step)}: {outcome.note}",
+            outcome.expected or "every check passes within max_wait",
+            outcome.next or f"rollout check, then the same command again: {_again(record)}",
+        )
+
+    def _fails(self, record: Record, outcome: Outcome) -> PhaseFailed:
+        self.record(replace(record, intent=None), EventKind.FAILED, outcome.note, outcome=outcome)
+        return PhaseFailed(
+            f"{record.phase} stopped, paused where it was: {outcome.note}",
+            outcome.expected or "a step that takes effect",
+            outcome.next or f"mend it, then: {_again(record)}",
+        )
+
+    def _cannot_say(self, record: Record, outcome: Outcome) -> CannotSay:
+        self.record(record, EventKind.NEEDS_HUMAN, outcome.note, outcome=outcome)
+        return CannotSay(
+            f"{record.phase}: {outcome.note}",
+            "a server that shows whether the step took effect",
+            outcome.next
+            or f"look at the table and its sessions, then: {_again(record)} (it asks the server again first)",
+        )
+
+
+def _again(record: Record) -> str:
+    return (
+        f"rollout {record.phase}" if record.phase in ("rollback", "finish") else f"rollout next --phase {record.phase}"
+    )
+
+
+def _rollback_note(record: Record) -> str:
+    kept = ", ".join(record.done)
+    return f"the old application is served with every write that the new one made; still done: {kept or 'nothing'}"
+
+
+def _was_accepted(record: Record, outcome: Outcome) -> bool:
+    """Whether a comparison found only rows that were on the meter and accepted (evidence: class, mapping, rows, keys)."""
+    classes = [MismatchClass(row[0], row[1], int(row[2]), ()) for row in outcome.evidence]
+    only_metered = all(c.name in ("unmapped", "unfit") for c in classes)
+    return bool(classes) and only_metered and not unaccepted(classes, record.accepted)
