@@ -168,7 +168,7 @@ class OpenTransaction:
 class ReplicaFacts:
     """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None: cannot say.
 
-    ``reachable`` False: it could not be looked at, and ``problem`` says why. ``connecting``: its IO thread is between two tries.
+    ``reachable`` False: it could not be looked at, and ``problem`` says why. ``connecting``: its IO thread tries again.
     """
 
     name: str

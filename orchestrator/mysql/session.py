@@ -171,7 +171,7 @@ class Session:
                 password=s.password.reveal(),
                 charset="utf8mb4",
                 autocommit=True,
-                connect_timeout=5,
+                connect_timeout=min(5.0, self._timeout_s),
                 read_timeout=self._timeout_s,
                 write_timeout=self._timeout_s,
                 client_flag=CLIENT.MULTI_STATEMENTS,
