@@ -176,7 +176,7 @@ class Session:
                 write_timeout=self._timeout_s,
                 client_flag=CLIENT.MULTI_STATEMENTS,
                 program_name=f"rollout {self._role}",
-                **where,  # type: ignore[arg-type]  # the two forms differ in the types of their values
+                **where,
                 **_tls(s.tls, bool(s.socket)),
             )
             self._used_at = time.monotonic()
