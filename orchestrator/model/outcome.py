@@ -81,3 +81,19 @@ class Signal:
 
 
 GO = Signal(SignalKind.GO)
+
+
+def stopped_by(signal: Signal) -> Outcome:
+    """How a step ends that a beat told to stop: paused by people, back or held by checks."""
+    match signal.kind:
+        case SignalKind.PAUSE | SignalKind.ABORT:
+            return Outcome(Result.PAUSED, signal.reason)
+        case SignalKind.BACK:
+            return Outcome(Result.BACK, signal.reason)
+        case SignalKind.GO | SignalKind.HOLD | SignalKind.STOP:
+            return Outcome(Result.HELD, signal.reason)
+
+
+def goes_on(signal: Signal) -> bool:
+    """Whether the step is not told to stop; on HOLD it waits and beats again."""
+    return signal.kind in (SignalKind.GO, SignalKind.HOLD)

@@ -1,0 +1,184 @@
+"""The ramp: raises the flags step by step, watches while it holds, and takes readers back in the moment that it must.
+
+The flags are a dead man's switch: while this driver watches it renews them; when it dies they expire on the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.model.gate import GateRun, GateWord
+from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.step import (
+    CloseRollout,
+    KeepFlags,
+    LowerFlags,
+    MeasureBaselines,
+    OpenWrites,
+    ReadsStep,
+    SetPercent,
+)
+from orchestrator.mysql.sql import flag as flag_sql
+from orchestrator.ports import Beat, Clock, Flags, GateRunner
+
+_TICK_S = 0.25
+_ANSWER_S = 2.0
+
+
+class RampDriver:
+    """Driver of ReadsStep. ``baselines`` gives the figures measured before the ramp, by gate name."""
+
+    def __init__(self, runbook: Runbook, flags: Flags, gates: GateRunner, clock: Clock) -> None:
+        self._runbook = runbook
+        self._flags = flags
+        self._gates = gates
+        self._clock = clock
+        self.baselines: Mapping[str, float] = {}
+
+    def describe(self, step: ReadsStep) -> Sequence[str]:
+        match step:
+            case OpenWrites():
+                return flag_sql.describe_open(self._runbook.id, step.ttl_s)
+            case SetPercent():
+                held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; renewed on every beat"
+                return (*flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s), held)
+            case KeepFlags():
+                return flag_sql.describe_keep(self._runbook.id)
+            case LowerFlags():
+                return flag_sql.describe_lower(self._runbook.id)
+            case MeasureBaselines():
+                return tuple(f"-- sample {name}: {self._runbook.gate(name).argument or 'drift'}" for name in step.gates)
+            case CloseRollout():
+                return flag_sql.describe_keep(self._runbook.id)
+
+    def apply(self, step: ReadsStep, beat: Beat) -> Outcome:
+        match step:
+            case OpenWrites():
+                self._flags.open(beat.epoch, step.ttl_s)
+                return Outcome(Result.DONE, "new_writes is open, readers are at 0 %")
+            case SetPercent():
+                return self._hold(step, beat)
+            case KeepFlags():
+                last = self._runbook.phases.percents[-1]
+                if not self._flags.keep(beat.epoch, last):
+                    return self._lost(beat)
+                return Outcome(Result.DONE, f"readers are on the new column ({last} %), the flag does not expire")
+            case LowerFlags():
+                self._flags.lower(beat.epoch)
+                return Outcome(Result.DONE, f"readers are at 0 %, new_writes is closed: {step.why}")
+            case MeasureBaselines():
+                return self._measure(step, beat)
+            case CloseRollout():
+                self._flags.keep(beat.epoch, 100)
+                return Outcome(Result.DONE, "the flag row stays at 100 %, never expiring, until rollout purge")
+
+    def observe(self, step: ReadsStep) -> Seen:
+        """Everything here may be done again; a percent step must be held again, so it is never found done."""
+        if isinstance(step, LowerFlags):
+            flag = self._flags.read()
+            return Seen.ABSENT if flag.new_writes or flag.read_percent else Seen.PRESENT
+        return Seen.ABSENT
+
+    def abandon(self, step: ReadsStep) -> Outcome:
+        if isinstance(step, OpenWrites | SetPercent | KeepFlags):
+            self._flags.lower(None)
+            return Outcome(Result.DONE, "readers are at 0 %, new_writes is closed")
+        return Outcome(Result.DONE, "nothing is half done")
+
+    def _measure(self, step: MeasureBaselines, beat: Beat) -> Outcome:
+        """Take ``count`` samples of each gate that compares with its past; the mean is the baseline."""
+        figures: dict[str, float] = {}
+        for name in step.gates:
+            run = GateRun(self._runbook.gate(name))
+            wanted = run.spec.count if run.spec.max_increase is not None else 1
+            while len(run.samples) < wanted:
+                signal = self._wait(beat, run.due_at, Progress(note=f"measuring {name}"))
+                if signal is not None:
+                    return stopped_by(signal)
+                run = run.with_sample(self._gates.sample(run.spec), self._clock.monotonic())
+            values = [s.value for s in run.samples if s.value is not None]
+            if len(values) < wanted:
+                return Outcome(
+                    Result.HELD,
+                    f"gate {name} cannot say: {run.samples[-1].problem}",
+                    "a number from every gate before anything moves",
+                    f"try the gate by hand: {run.spec.argument}",
+                )
+            if run.spec.max is not None and values[-1] > run.spec.max:
+                return Outcome(
+                    Result.HELD, f"gate {name} fails before anything moved: {values[-1]:g} > {run.spec.max:g}"
+                )
+            figures[name] = sum(values) / len(values)
+        shown = ", ".join(f"{name} {value:g}" for name, value in figures.items())
+        return Outcome(Result.DONE, f"baselines: {shown or 'no gate'}", figures=figures)
+
+    def _wait(self, beat: Beat, until: float, progress: Progress) -> Signal | None:
+        """Beat until ``until``; the signal that ends the step, or None."""
+        while True:
+            signal = beat(progress)
+            if not goes_on(signal):
+                return signal
+            left_s = until - self._clock.monotonic()
+            if left_s <= 0:
+                return None
+            self._clock.sleep(min(_TICK_S, left_s))
+
+    def _hold(self, step: SetPercent, beat: Beat) -> Outcome:
+        began = self._clock.monotonic()
+        self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
+        runs = [GateRun(self._runbook.gate(name), self.baselines.get(name)) for name in step.gates]
+        held_s, last = 0.0, began
+        while True:
+            signal = beat(_progress(step, held_s, runs))
+            if not goes_on(signal):
+                return self._down(beat, signal)
+            if not self._flags.renew(beat.epoch, step.percent, step.ttl_s):
+                return self._lost(beat)
+            now = self._clock.monotonic()
+            # Time in which a check holds is no time in which the step was proven.
+            held_s, last = (held_s + now - last if signal.kind is SignalKind.GO else held_s), now
+            runs = [r.with_sample(self._gates.sample(r.spec), now) if now >= r.due_at else r for r in runs]
+            bad = [r for r in runs if r.word in (GateWord.FAIL, GateWord.CANNOT_SAY)]
+            if bad:
+                return self._failed(beat, bad, runs)
+            if held_s >= step.hold_s and all(r.word is GateWord.PASS for r in runs):
+                figures = {"percent": float(step.percent), "held_s": now - began}
+                return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s", figures=figures)
+            self._clock.sleep(_TICK_S)
+
+    def _failed(self, beat: Beat, bad: list[GateRun], runs: list[GateRun]) -> Outcome:
+        self._flags.lower(beat.epoch)
+        words = "; ".join(f"gate {r.spec.name}: {r.word.value} ({r.samples[-1]})" for r in bad)
+        limits = "; ".join(f"{r.spec.name} within {r.evidence[2]}" for r in bad)
+        return Outcome(Result.BACK, words, expected=limits, evidence=tuple(r.evidence for r in runs))
+
+    def _down(self, beat: Beat, signal: Signal) -> Outcome:
+        """The flags go down before anything else is done, whoever asked."""
+        self._flags.lower(beat.epoch)
+        return stopped_by(signal)
+
+    def _lost(self, beat: Beat) -> Outcome:
+        """The row is not as we left it: expired, or lowered by somebody. Whoever did it may have left a request."""
+        until = self._clock.monotonic() + _ANSWER_S
+        signal = self._wait(beat, until, Progress(note="the flag is not ours any more"))
+        self._flags.lower(beat.epoch)
+        if signal is not None:
+            return stopped_by(signal)
+        return Outcome(
+            Result.BACK,
+            "the flag expired or was lowered by somebody else while it was watched",
+            "a flag that only this rollout moves, renewed in time",
+        )
+
+
+def _progress(step: SetPercent, held_s: float, runs: list[GateRun]) -> Progress:
+    words = ", ".join(f"{r.spec.name} {r.word.value}" for r in runs)
+    return Progress(
+        done=round(held_s),
+        total=round(step.hold_s),
+        unit="s",
+        rate_per_s=1.0,
+        note=f"{step.percent} %  {words}",
+        elapsed_s=held_s,
+    )

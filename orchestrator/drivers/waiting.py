@@ -1,0 +1,198 @@
+"""Steps in which time passes under watch: a soak, replicas catching up, old transactions ending, statements falling quiet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from orchestrator.errors import ServerUnreachable
+from orchestrator.model.facts import Need
+from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on, stopped_by
+from orchestrator.model.step import CatchUp, Drain, Quiet, Soak, WaitStep
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql import evidence
+from orchestrator.ports import Beat, Observer
+
+_TICK_S = 0.25
+_LOOK_S = 1.0
+
+
+class WaitDriver:
+    """Driver of WaitStep. Writes nothing; a wait that was interrupted is waited for again."""
+
+    def __init__(self, site: Site, observer: Observer) -> None:
+        self._site = site
+        self._clock = site.clock
+        self._observer = observer
+
+    def describe(self, step: WaitStep) -> Sequence[str]:
+        match step:
+            case Soak():
+                return (f"-- {step.seconds:g} s under watch",)
+            case CatchUp():
+                return ("-- until every replica has what the primary has now",)
+            case Drain():
+                return (
+                    f"-- {step.poll_s:g} s, then until no transaction is open that began before",
+                    evidence.TRANSACTIONS_BEFORE,
+                )
+            case Quiet():
+                if step.waived:
+                    return ("-- no evidence is asked for: waived",)
+                return (
+                    f"-- {step.seconds:g} s without a statement that names {_subject(step)}",
+                    evidence.DIGESTS_SINCE,
+                )
+
+    def apply(self, step: WaitStep, beat: Beat) -> Outcome:
+        try:
+            match step:
+                case Soak():
+                    return self._soak(step, beat)
+                case CatchUp():
+                    return self._catch_up(step, beat)
+                case Drain():
+                    with contextlib.closing(self._site.connect("drain")) as session:
+                        return self._drain(step, beat, session)
+                case Quiet():
+                    if step.waived:
+                        return Outcome(Result.DONE, f"nobody is asked whether {_subject(step)} are still named: waived")
+                    with contextlib.closing(self._site.connect("quiet")) as session:
+                        return self._quiet(step, beat, session)
+        except (ServerError, ServerUnreachable) as error:
+            return Outcome(Result.HELD, f"cannot be seen: {error}", "a server that shows transactions and statements")
+
+    def observe(self, step: WaitStep) -> Seen:
+        return Seen.ABSENT
+
+    def abandon(self, step: WaitStep) -> Outcome:
+        return Outcome(Result.DONE, "nothing is half done")
+
+    def _soak(self, step: Soak, beat: Beat) -> Outcome:
+        """Only time in which every check passes counts."""
+        passed_s, last = 0.0, self._clock.monotonic()
+        while passed_s < step.seconds:
+            signal = beat(Progress(round(passed_s), round(step.seconds), "s", 1.0, f"soak {step.purpose}"))
+            if not goes_on(signal):
+                return stopped_by(signal)
+            self._clock.sleep(min(_TICK_S, step.seconds - passed_s))
+            now = self._clock.monotonic()
+            passed_s, last = (passed_s + now - last if signal.kind is SignalKind.GO else passed_s), now
+        return Outcome(Result.DONE, f"{step.seconds:g} s under watch", figures={"seconds": step.seconds})
+
+    def _catch_up(self, step: CatchUp, beat: Beat) -> Outcome:
+        """A replica that shows a heartbeat written after we began has everything that was committed before."""
+        began = self._clock.monotonic()
+
+        def behind() -> list[str]:
+            reading = self._observer.look(frozenset({Need.REPLICAS})).replicas
+            if reading is None or reading.value is None:
+                return [f"replicas cannot be seen: {reading.unseen if reading else 'nobody looked'}"]
+            since_s = self._clock.monotonic() - began
+            return [
+                f"{r.name} is {'unreachable' if r.lag_s is None else f'{r.lag_s:.1f} s behind'}"
+                for r in reading.value
+                if r.delay_s == 0 and not r.caught_up and (r.lag_s is None or r.lag_s >= since_s)
+            ]
+
+        return self._until(beat, behind, "replicas catch up", step.seconds) or Outcome(
+            Result.DONE, "replicas have what the primary had"
+        )
+
+    def _drain(self, step: Drain, beat: Beat, session: Session) -> Outcome:
+        waited = self._pass(beat, step.poll_s, "one poll of the applications")
+        if waited is not None:
+            return waited
+        closed_at: datetime = session.value(evidence.SERVER_NOW)
+        began = self._clock.monotonic()
+
+        def still_open() -> list[str]:
+            age_s = self._clock.monotonic() - began
+            found = session.query(evidence.TRANSACTIONS_BEFORE, (closed_at, age_s))
+            return [_transaction(row) for row in found]
+
+        limit_s = self._site.runbook.limits.max_wait_s
+        return self._until(beat, still_open, "transactions begun before end", limit_s) or Outcome(
+            Result.DONE, "no transaction begun before the flags went down is open"
+        )
+
+    def _quiet(self, step: Quiet, beat: Beat, session: Session) -> Outcome:
+        if not session.query(evidence.DIGESTS_ON):
+            return Outcome(
+                Result.HELD,
+                "the server keeps no statement digests, so nobody can say who still names the columns",
+                "performance_schema with the consumer statements_digest",
+                "enable it, or vouch for it yourself (--old-application-gone --flag-retired)",
+            )
+        began = self._clock.monotonic()
+        since: datetime = session.value(evidence.SERVER_NOW)
+        last_seen = ""
+        while True:
+            signal = beat(Progress(note=f"quiet: {last_seen or 'nothing seen'}", unit="s"))
+            if not goes_on(signal):
+                return stopped_by(signal)
+            now: datetime = session.value(evidence.SERVER_NOW)
+            for digest, seen_at in session.query(
+                evidence.DIGESTS_SINCE,
+                (since, f"%`{step.table.name}`%", f"%`{self._site.settings.state_schema}` . `flag`%"),
+            ):
+                if _counts(step, digest):
+                    since, last_seen = max(since, seen_at), digest[:160]
+            if (now - since).total_seconds() >= step.seconds:
+                note = f"{step.seconds:g} s without a sampled statement that names {_subject(step)}"
+                return Outcome(Result.DONE, note, figures={"quiet_s": step.seconds})
+            if self._clock.monotonic() - began > step.seconds + self._site.runbook.limits.max_wait_s:
+                return Outcome(
+                    Result.HELD,
+                    f"a statement still names {_subject(step)}: {last_seen}",
+                    f"{step.seconds:g} s without one",
+                    "stop whoever says it, then the same command again",
+                    evidence=((last_seen, str(since)),),
+                )
+            self._clock.sleep(_LOOK_S)
+
+    def _pass(self, beat: Beat, seconds: float, why: str) -> Outcome | None:
+        until = self._clock.monotonic() + seconds
+        while True:
+            signal = beat(Progress(note=why))
+            if not goes_on(signal):
+                return stopped_by(signal)
+            left_s = until - self._clock.monotonic()
+            if left_s <= 0:
+                return None
+            self._clock.sleep(min(_TICK_S, left_s))
+
+    def _until(self, beat: Beat, open_: Callable[[], list[str]], why: str, limit_s: float) -> Outcome | None:
+        """Beat until nothing is open; None then, else how it ended."""
+        began = self._clock.monotonic()
+        while found := open_():
+            signal = beat(Progress(note=f"{why}: {found[0]}"))
+            if not goes_on(signal):
+                return stopped_by(signal)
+            if self._clock.monotonic() - began > limit_s:
+                return Outcome(Result.HELD, "; ".join(found[:5]), why, "end them, then the same command again")
+            self._clock.sleep(_TICK_S)
+        return None
+
+
+def _counts(step: Quiet, digest: str) -> bool:
+    if step.flag and "`flag`" in digest and evidence.OUR_LOOK not in digest:
+        return True
+    if step.writes_only and not evidence.writes(digest):
+        return False
+    return f"`{step.table.name}`" in digest and evidence.names_column(digest, step.columns) is not None
+
+
+def _subject(step: Quiet) -> str:
+    flag = " or the flag" if step.flag else ""
+    return f"{', '.join(step.columns) or 'the table'}{flag}"
+
+
+def _transaction(row: Sequence[Any]) -> str:
+    if not row[0]:
+        return f"a prepared XA transaction without a session, {row[1]:.0f} s old (XA RECOVER shows it)"
+    return f"session {row[0]} has a transaction open for {row[1]:.0f} s{f', now in: {row[2]}' if row[2] else ''}"

@@ -1,0 +1,35 @@
+"""One number from a query of the user's own: read-only, bounded in time, and never believed when it is not one number."""
+
+from __future__ import annotations
+
+import contextlib
+from decimal import Decimal
+
+from orchestrator.errors import ServerUnreachable
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.site import Site
+
+
+class NumberProbe:
+    """Runs queries in a session of their own whose transactions are read-only."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def read(self, sql: str, timeout_s: float) -> float | str:
+        """The number, or in words why there is none. Never raises for what the query does."""
+        try:
+            with contextlib.closing(self._site.connect("gate", timeout_s=timeout_s + 1.0)) as session:
+                session.execute("SET SESSION TRANSACTION READ ONLY")
+                session.pin("max_execution_time", max(1, round(timeout_s * 1000)))
+                rows = session.query(sql)
+        except ServerError as error:
+            return f"the server answered {error.number} {error.text}"
+        except ServerUnreachable as error:
+            return error.seen
+        if len(rows) != 1 or len(rows[0]) != 1:
+            return f"{len(rows)} rows of {len(rows[0]) if rows else 0} columns instead of one number"
+        value = rows[0][0]
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            return "NULL instead of a number" if value is None else f"a {type(value).__name__} instead of a number"
+        return float(value)
