@@ -1,0 +1,280 @@
+"""The plan: what would happen, with the statements of the drivers that will run them. Reads only.
+
+It goes through the same planners and drivers as the run; for stages that lie ahead the planners are asked with a record
+in which the stages before them are done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.engine.entry import Entry, resumed
+from orchestrator.engine.parts import Parts
+from orchestrator.engine.walk import Engine
+from orchestrator.errors import Held, RolloutError
+from orchestrator.model.facts import Facts, Need, SizeFacts
+from orchestrator.model.shape_diff import shape_digest
+from orchestrator.model.state import FORWARD, Record
+from orchestrator.model.step import AddColumns, AddIndex, Step, StepClass, step_class, step_key
+from orchestrator.model.verdict import Problem, Verdict
+from orchestrator.ports import Phase
+
+_NEEDS = frozenset(
+    {
+        Need.SERVER,
+        Need.SHAPE,
+        Need.SIZE,
+        Need.REPLICAS,
+        Need.ROW_VERSIONS,
+        Need.DISK,
+        Need.VALUES,
+        Need.MIRROR,
+        Need.FLAG,
+        Need.POSITIONS,
+    }
+)
+# Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
+_FILL_RATE = (5_000, 15_000)
+_COMPARE_RATE = (100_000, 500_000)
+_BINLOG_BYTES_A_ROW = 400
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    key: str
+    sql: tuple[str, ...]
+    blocks: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """``problem`` says why the steps of a stage cannot be shown yet."""
+
+    number: int
+    name: str
+    state: str
+    what: str
+    blocks: str
+    takes: str
+    way_back: str
+    steps: tuple[PlannedStep, ...]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    name: str
+    need: str
+    have: str
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    rollout: str
+    record: Record
+    facts: Facts
+    digest: str
+    fingerprint: str
+    stages: tuple[Stage, ...]
+    budgets: tuple[Budget, ...]
+    verdicts: tuple[Verdict, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def something_to_do(self) -> bool:
+        return any(s.steps or s.problem for s in self.stages)
+
+
+class Planner:
+    def __init__(self, parts: Parts) -> None:
+        self._p = parts
+        self._entry = Entry(parts, Engine(parts))
+
+    def plan(self, only: str | None = None) -> Plan:
+        """Every forward stage that is not done, or only one. Raises what ``Entry.present`` raises."""
+        record = self._entry.present()
+        facts = self._p.observer.look(_NEEDS)
+        names = [n for n in FORWARD if n not in record.done and (only is None or n == only)]
+        stages = tuple(self._stage(n, record, facts) for n in names)
+        problems = tuple(
+            problem
+            for name in names
+            for problem in self._phase(name).problems(self._p.runbook, facts, _as_if(record, name))
+        )
+        return Plan(
+            rollout=record.id,
+            record=record,
+            facts=facts,
+            digest=self._p.runbook.digest,
+            fingerprint=self.fingerprint(record, facts),
+            stages=stages,
+            budgets=_budgets(facts, stages),
+            verdicts=self._p.judge.everything(),
+            problems=tuple(dict.fromkeys(problems)),
+        )
+
+    def plan_back(self, target: str) -> Plan:
+        """What a rollback to ``target`` ("" = all the way) would do now."""
+        record = replace(self._entry.present(), target=target)
+        facts = self._p.observer.look(_NEEDS | {Need.METER})
+        stage = self._described("rollback", self._p.rollback, resumed(record, "rollback"), facts)
+        return Plan(
+            rollout=record.id,
+            record=record,
+            facts=facts,
+            digest=self._p.runbook.digest,
+            fingerprint=self.fingerprint(record, facts),
+            stages=(stage,),
+            budgets=(),
+            verdicts=(),
+            problems=tuple(self._p.rollback.problems(self._p.runbook, facts, record)),
+        )
+
+    def fingerprint(self, record: Record | None = None, facts: Facts | None = None) -> str:
+        """Contract digest, live shape, server and state revision; no counts and no check values (SPEC §7)."""
+        record = record or self._entry.present()
+        facts = facts or self._p.observer.look(frozenset({Need.SHAPE, Need.SERVER}))
+        shape = facts.shape.value if facts.shape is not None else None
+        server = facts.server.value if facts.server is not None else None
+        parts = [
+            self._p.runbook.digest,
+            shape_digest(shape) if shape is not None else "",
+            server.server_uuid if server is not None else "",
+            str(record.transitions),
+        ]
+        return ":".join([hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16], *(p[:8] for p in parts)])
+
+    def _phase(self, name: str) -> Phase:
+        return self._p.forward[FORWARD.index(name)]
+
+    def _stage(self, name: str, record: Record, facts: Facts) -> Stage:
+        return self._described(name, self._phase(name), _as_if(record, name), facts)
+
+    def _described(self, name: str, phase: Phase, record: Record, facts: Facts) -> Stage:
+        try:
+            steps = phase.steps(self._p.runbook, facts, record)
+            planned = tuple(
+                PlannedStep(step_key(s), tuple(self._p.drivers[s.kind].describe(s)), _blocks(s)) for s in steps
+            )
+            problem = ""
+        except Held as unseen:
+            steps, planned, problem = (), (), unseen.seen
+        except RolloutError as error:
+            steps, planned, problem = (), (), f"{error.seen}; {error.next}"
+        size = facts.size.value if facts.size is not None else None
+        return Stage(
+            number=FORWARD.index(name) + 1 if name in FORWARD else 0,
+            name=name,
+            state="ahead" if record.next_phase != name else "next",
+            what=_what(steps),
+            blocks=_blocks_in_all(steps, self._p.runbook.limits.stall_budget_s),
+            takes=_takes(self._p, steps, size),
+            way_back=_WAY_BACK.get(name, "forward again"),
+            steps=planned,
+            problem=problem,
+        )
+
+
+_WAY_BACK = {
+    "ddl": "keep (nobody reads them)",
+    "backfill": "nothing to undo",
+    "shadow-write": "triggers off, after readers are back",
+    "read-switch": "to 0 % at once",
+    "verify": "as read-switch",
+}
+
+
+def _as_if(record: Record, name: str) -> Record:
+    """The record as it will be when ``name`` is entered."""
+    before = tuple(p for p in FORWARD[: FORWARD.index(name)])
+    return resumed(replace(record, done=before), name)
+
+
+def _blocks(step: Step) -> str:
+    if isinstance(step, AddIndex):
+        return f"for a moment at its start, and at its end for up to {step.final_lock_budget_s:g} s"
+    if step_class(step) is StepClass.EXCLUSIVE:
+        return "for a moment, inside the stall budget"
+    return "nothing"
+
+
+def _blocks_in_all(steps: Sequence[Step], budget_s: float) -> str:
+    count = sum(1 for s in steps if step_class(s) is StepClass.EXCLUSIVE)
+    return f"{count} × up to {budget_s * 1000:.0f} ms" if count else "nothing"
+
+
+def _what(steps: Sequence[Step]) -> str:
+    parts = []
+    columns = sum(len(s.columns) for s in steps if isinstance(s, AddColumns))
+    if columns:
+        parts.append(f"{columns} columns INSTANT")
+    names = {
+        "change-column": "columns widened",
+        "add-index": "indexes INPLACE",
+        "add-foreign-key": "foreign keys INPLACE, proven",
+        "fill": "keyed pass",
+        "install-trigger": "triggers",
+        "soak": "soak",
+        "compare": "full comparison",
+        "open-writes": "new_writes opened",
+        "lower-flags": "readers to 0 %",
+        "drain": "old transactions end",
+        "quiet": "quiet time",
+        "remove-mirror": "mirror taken down",
+        "drop-foreign-key": "foreign keys dropped",
+        "drop-index": "indexes dropped",
+        "drop-columns": "columns dropped",
+    }
+    for kind, words in names.items():
+        count = sum(1 for s in steps if s.kind == kind)
+        if count:
+            parts.append(f"{count} {words}" if count > 1 or kind.startswith(("add", "drop")) else words)
+    percents = [s.percent for s in steps if s.kind == "set-percent"]
+    if percents:
+        parts.append(" → ".join(str(p) for p in percents) + " %")
+    return ", ".join(parts) or "nothing is missing"
+
+
+def _takes(parts: Parts, steps: Sequence[Step], size: SizeFacts | None) -> str:
+    """Seconds from fixed waits, and a range for passes by the rates that were measured."""
+    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet"))
+    fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
+    rows = size.rows_estimate if size is not None else 0
+    fills = sum(1 for s in steps if s.kind == "fill")
+    compares = sum(1 for s in steps if s.kind == "compare")
+    low = fixed + fills * rows / _FILL_RATE[1] + compares * rows / _COMPARE_RATE[1]
+    high = fixed + fills * rows / _FILL_RATE[0] + compares * rows / _COMPARE_RATE[0]
+    low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
+    high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
+    return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"
+
+
+def _budgets(facts: Facts, stages: Sequence[Stage]) -> tuple[Budget, ...]:
+    budgets = []
+    versions = facts.row_versions.value if facts.row_versions is not None else None
+    instant = any(s.key == "add-columns" for stage in stages for s in stage.steps)
+    have = f"{versions.limit} ({versions.used} used)" if versions is not None else "unseen"
+    fits = versions.used + int(instant) <= versions.limit if versions is not None else None
+    budgets.append(Budget("row versions", str(int(instant)), have, fits))
+    size = facts.size.value if facts.size is not None else None
+    indexes = sum(1 for stage in stages for s in stage.steps if s.key.startswith("add-index"))
+    if size is not None:
+        need = indexes * max(1, size.data_bytes // 8)
+        disk = facts.disk.value.free_bytes if facts.disk is not None and facts.disk.value is not None else None
+        budgets.append(Budget("disk", _mib(need), _mib(disk), None if disk is None else need < disk))
+        fills = sum(1 for stage in stages for s in stage.steps if s.key.startswith("fill"))
+        log = size.rows_estimate * _BINLOG_BYTES_A_ROW * min(fills, 1)
+        server = facts.server.value if facts.server is not None else None
+        kept = f"{server.binlog_retention_s / 86400:.0f} d retention" if server is not None else "unseen"
+        budgets.append(Budget("binary log", _mib(log), kept, None if disk is None else log < disk))
+    return tuple(budgets)
+
+
+def _mib(size: int | None) -> str:
+    if size is None:
+        return "unseen"
+    return f"{size / 2**30:.0f} GiB" if size >= 10 * 2**30 else f"{size / 2**20:.0f} MiB"
