@@ -1,0 +1,73 @@
+"""What kind of server this is, how it is set, and whether it is the writable primary."""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator.model.facts import ServerFacts
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.session import Session
+
+_VARIABLES = (
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_uuid', 'hostname', 'port',"
+    " 'read_only', 'super_read_only', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_expire_logs_seconds',"
+    " 'binlog_expire_logs_auto_purge', 'gtid_mode', 'performance_schema', 'log_bin_trust_function_creators',"
+    " 'max_allowed_packet', 'innodb_native_foreign_keys')"
+)
+_INSTRUMENT = "SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl'"
+_CONSUMER = "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation'"
+_CHANNELS = "SELECT COUNT(*) FROM performance_schema.replication_connection_configuration WHERE HOST <> ''"
+_STATUS = "SHOW REPLICA STATUS"
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+def read_server(session: Session) -> ServerFacts:
+    """Kind, settings and role. Needs no privilege; what needs one and cannot be seen is None. Raises ServerError."""
+    v = {str(name): str(value) for name, value in session.query(_VARIABLES)}
+    text = v.get("version", "")
+    found = _VERSION.match(text)
+    keeps = v.get("binlog_expire_logs_auto_purge", "ON") == "OFF"
+    return ServerFacts(
+        version=(int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0),
+        version_text=text,
+        is_mariadb="mariadb" in f"{text} {v.get('version_comment', '')}".lower(),
+        server_uuid=v.get("server_uuid", ""),
+        hostname=v.get("hostname", ""),
+        port=int(v.get("port", "0")),
+        read_only=v.get("read_only") != "OFF",
+        super_read_only=v.get("super_read_only", "OFF") == "ON",
+        log_bin=v.get("log_bin") == "ON",
+        # A version without the variable knows no other format than rows.
+        binlog_format=v.get("binlog_format", "ROW"),
+        binlog_row_image=v.get("binlog_row_image", "FULL"),
+        binlog_retention_s=0 if keeps else int(v.get("binlog_expire_logs_seconds", "0")),
+        gtid_mode=v.get("gtid_mode", "OFF"),
+        performance_schema=v.get("performance_schema") == "ON",
+        metadata_lock_instrument=_instrument(session),
+        is_replica=_is_replica(session),
+        trust_function_creators=v.get("log_bin_trust_function_creators") == "ON",
+        max_allowed_packet_bytes=int(v.get("max_allowed_packet", "0")),
+        native_foreign_keys={"ON": True, "OFF": False}.get(v.get("innodb_native_foreign_keys", "")),
+    )
+
+
+def _instrument(session: Session) -> bool | None:
+    try:
+        return bool(session.value(_INSTRUMENT) == "YES" and session.value(_CONSUMER) == "YES")
+    except ServerError as error:
+        if error.is_privilege:
+            return None
+        raise
+
+
+def _is_replica(session: Session) -> bool | None:
+    """Either view will do; the first needs SELECT on performance_schema, the second REPLICATION CLIENT."""
+    for statement in (_CHANNELS, _STATUS):
+        try:
+            rows = session.query(statement)
+        except ServerError as error:
+            if error.is_privilege or error.number in (1064, 1146):
+                continue
+            raise
+        return bool(rows[0][0]) if statement is _CHANNELS else bool(rows)
+    return None
