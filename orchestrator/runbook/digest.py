@@ -1,0 +1,99 @@
+"""The contract's canonical form and its digest.
+
+Covered: table, contract, mappings, invariants, applications. Not covered: phases, checks, gates, waivers, and the
+words that are for people (writer, retire, serves). The order of keys, indexes and mappings and the spelling of types
+and defaults make no difference; the order of columns does, because it is the physical order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from orchestrator.model.contract import (
+    Column,
+    Contract,
+    Copy,
+    Expression,
+    ForeignKey,
+    Index,
+    Mapping,
+    Transform,
+    ValueMap,
+)
+
+
+def digest(contract: Contract) -> str:
+    """Hex sha256 of the canonical form."""
+    text = json.dumps(canonical(contract), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(contract: Contract) -> dict[str, object]:
+    """The contract as plain values; two contracts that mean the same are equal here."""
+    return {
+        "table": {"schema": contract.table.schema, "name": contract.table.name, "key": list(contract.key)},
+        "columns": {c.name: _column(c) for c in contract.columns},
+        "column order": [c.name for c in contract.columns],
+        "changes": {c.name: _column(c) for c in contract.changes},
+        "indexes": {i.name: _index(i) for i in contract.indexes},
+        "foreign_keys": {f.name: _foreign_key(f) for f in contract.foreign_keys},
+        "mappings": {m.new: _mapping(m) for m in contract.mappings},
+        "invariants": {i.name: i.sql for i in contract.invariants},
+        "applications": {"old": sorted(contract.old_statements), "new": sorted(contract.new_statements)},
+    }
+
+
+def _column(column: Column) -> dict[str, object]:
+    default = column.default
+    return {
+        "type": str(column.type),
+        "null": column.null,
+        "default": "none" if default is None else (default.text if default.is_expression else repr(default.text)),
+        "charset": column.charset,
+        "collation": column.collation,
+        "invisible": column.invisible,
+        "comment": column.comment,
+    }
+
+
+def _index(index: Index) -> dict[str, object]:
+    parts = [p.column + (f"({p.prefix})" if p.prefix else "") + (" desc" if p.descending else "") for p in index.parts]
+    return {"columns": parts, "unique": index.unique, "visible": index.visible}
+
+
+def _foreign_key(key: ForeignKey) -> dict[str, object]:
+    return {
+        "columns": list(key.columns),
+        "references": f"{key.references}({', '.join(key.referenced_columns)})",
+        "on_delete": _rule(key.on_delete),
+        "on_update": _rule(key.on_update),
+    }
+
+
+def _rule(rule: str) -> str:
+    """InnoDB's NO ACTION is RESTRICT."""
+    return "RESTRICT" if rule == "NO ACTION" else rule
+
+
+def _mapping(mapping: Mapping) -> dict[str, object]:
+    return {
+        "old": mapping.old,
+        "forward": _transform(mapping.forward),
+        "backward": None if mapping.backward is None else _transform(mapping.backward),
+        "on_conflict": mapping.on_conflict.value if mapping.is_pair else None,
+        "follows": mapping.follows,
+    }
+
+
+def _transform(transform: Transform) -> object:
+    match transform:
+        case Copy():
+            return "copy"
+        case Expression(sql=sql):
+            return {"sql": sql}
+        case ValueMap():
+            named = {
+                repr(k) if k is not None else "NULL": repr(v) if v is not None else "NULL" for k, v in transform.values
+            }
+            return {"values": named, "unmapped": transform.unmapped.value, "match": transform.match.value}

@@ -1,0 +1,46 @@
+"""What is wrong in a runbook, each with its line; all that one look found is told together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import RunbookError
+
+_SHOWN = 20
+
+
+class Wrong(ValueError):
+    """A value that cannot be meant. Raised while a value is read; whoever reads it adds the line."""
+
+    def __init__(self, seen: str, expected: str, next: str) -> None:
+        super().__init__(seen)
+        self.seen = seen
+        self.expected = expected
+        self.next = next
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. ``line`` counts from 1; 0 when the file as a whole is meant."""
+
+    line: int
+    seen: str
+    expected: str
+    next: str
+
+    def located(self, path: str) -> str:
+        return f"{path}:{self.line}: {self.seen}" if self.line else f"{path}: {self.seen}"
+
+
+class RunbookFindings(RunbookError):
+    """The runbook cannot be used; ``findings`` has all that was found, by line. Never empty."""
+
+    def __init__(self, path: str, findings: Sequence[Finding]) -> None:
+        self.path = path
+        self.findings = tuple(sorted(set(findings), key=lambda f: (f.line, f.seen)))
+        first, *rest = self.findings
+        shown = [f"  {f.located(path)} (expected: {f.expected})" for f in rest[:_SHOWN]]
+        if len(rest) > _SHOWN:
+            shown.append(f"  and {len(rest) - _SHOWN} more")
+        super().__init__("\n".join([first.located(path), *shown]), first.expected, first.next)

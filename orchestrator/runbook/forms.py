@@ -1,0 +1,198 @@
+"""The frozen half of a runbook as it is written: table, contract, mappings, invariants, applications.
+
+These models are the edge: they say which keys exist and what each may hold, and their descriptions become the schema
+that editors read. Nothing else knows them; ``build`` turns them into the model at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+
+from orchestrator.model.types import ColumnType, parse_type
+from orchestrator.runbook.findings import Wrong
+
+
+class Form(BaseModel):
+    """One mapping of the file. Keys that are not named here are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+
+
+def _identifier(value: object) -> object:
+    if isinstance(value, str) and (problem := _identifier_problem(value)):
+        raise Wrong(f"{value!r} {problem}", "a name that MySQL can have", "choose another name")
+    return value
+
+
+def _identifier_problem(name: str) -> str:
+    if not 1 <= len(name) <= 64:
+        return f"has {len(name)} characters, a name has 1 to 64"
+    if name != name.rstrip():
+        return "ends with a blank"
+    if "\0" in name or any(ord(c) > 0xFFFF or 0xD800 <= ord(c) <= 0xDFFF for c in name):
+        return "has a character that no name can have"
+    return ""
+
+
+def _type(value: object) -> object:
+    if isinstance(value, ColumnType):
+        return value
+    if not isinstance(value, str):
+        raise Wrong(
+            f"{value!r} is not a column type", "a type such as varchar(32)", "write the type as in CREATE TABLE"
+        )
+    try:
+        return parse_type(value)
+    except ValueError as error:
+        raise Wrong(str(error), "a type such as varchar(32) or bigint unsigned", "write the type alone") from None
+
+
+def _statement(value: object) -> object:
+    if isinstance(value, str) and not value.strip(" \n;"):
+        raise Wrong("an empty statement", "one SQL statement", "write it, or delete the line")
+    return value.strip(" \n;") if isinstance(value, str) else value
+
+
+def _sql(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        raise Wrong("an empty expression", "an SQL expression", "write it, or delete the key")
+    return value.strip() if isinstance(value, str) else value
+
+
+def _shape(value: object) -> str:
+    return "<word>" if isinstance(value, str) else "<form>"
+
+
+Name = Annotated[str, BeforeValidator(_identifier), Field(min_length=1, max_length=64)]
+Sql = Annotated[str, BeforeValidator(_sql), Field(min_length=1)]
+Statement = Annotated[str, BeforeValidator(_statement), Field(min_length=1)]
+TypeText = Annotated[
+    ColumnType, BeforeValidator(_type), WithJsonSchema({"type": "string", "examples": ["varchar(32)"]})
+]
+
+
+class TableForm(Form):
+    schema_: Name = Field(alias="schema", description="Schema (database) of the table.")
+    name: Name = Field(description="The physical table.")
+    key: list[Name] | None = Field(
+        default=None,
+        min_length=1,
+        description="Columns of the unique key that rows are walked by. Left out: found by itself.",
+    )
+
+
+class SqlForm(Form):
+    sql: Sql = Field(description="An SQL expression.")
+
+
+DefaultText = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": ["string", "number", "boolean", "null"]},
+                {"type": "object", "properties": {"sql": {"type": "string"}}, "required": ["sql"]},
+            ]
+        }
+    ),
+]
+
+
+class ColumnForm(Form):
+    name: Name = Field(description="The new column.")
+    type: TypeText = Field(description="Its type as in CREATE TABLE, without NULL, DEFAULT or COLLATE.")
+    null: bool = Field(default=True, description="Whether it may be NULL.")
+    default: DefaultText = Field(
+        default=None,
+        description="A literal, now(3) / CURRENT_TIMESTAMP(3) for a moment, or {sql: …}. Left out or ~: no default.",
+    )
+    charset: str | None = Field(
+        default=None, pattern=r"^[a-z0-9_]+$", description="Character set. Left out: the table's."
+    )
+    collation: str | None = Field(
+        default=None, pattern=r"^[a-z0-9_]+$", description="Collation. Left out: the table's."
+    )
+    invisible: bool = Field(default=False, description="Whether SELECT * leaves it out.")
+    comment: str = Field(default="", max_length=1024, description="COMMENT of the column.")
+    writer: str = Field(default="", description="Who writes it: for people, not part of the digest.")
+    retire: str = Field(default="", description="When it goes, or what goes when it has taken over: for people.")
+
+
+class IndexForm(Form):
+    name: Name = Field(description="Name of the index.")
+    columns: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1, max_length=16, description="Its parts in order: name, name(10) for a prefix, name desc."
+    )
+    unique: bool = Field(default=False, description="Whether it is UNIQUE.")
+    visible: bool = Field(default=True, description="Whether the optimizer sees it.")
+    serves: str = Field(default="", description="The query that it serves: for people, not part of the digest.")
+
+
+Action = Literal["restrict", "cascade", "set null", "no action"]
+
+
+class ForeignKeyForm(Form):
+    name: Name = Field(description="Name of the constraint.")
+    columns: list[Name] = Field(min_length=1, description="Columns of this table.")
+    references: str = Field(description="Parent and its columns: Table(id), or schema.Table(a, b).")
+    on_delete: Action = Field(default="restrict", description="What becomes of the row when its parent goes.")
+    on_update: Action = Field(default="restrict", description="What becomes of the row when its parent's key changes.")
+
+
+class ContractForm(Form):
+    columns: list[ColumnForm] = Field(
+        default_factory=list, description="Every column that is added; nothing else may be."
+    )
+    changes: list[ColumnForm] = Field(
+        default_factory=list, description="Existing columns made wider, each written whole as it shall be afterwards."
+    )
+    indexes: list[IndexForm] = Field(default_factory=list, description="Every index that is added.")
+    foreign_keys: list[ForeignKeyForm] = Field(default_factory=list, description="Every foreign key that is added.")
+    renames: list[Any] = Field(
+        default_factory=list, max_length=0, description="Always empty: renames are not supported."
+    )
+
+
+class TransformForm(Form):
+    values: dict[str, str | None] | None = Field(
+        default=None, min_length=1, description="Value to value; ~ on the right is NULL."
+    )
+    null_value: str | None = Field(
+        default=None, description="What NULL becomes. Left out: NULL is unmapped like any other value."
+    )
+    unmapped: Literal["refuse", "keep"] = Field(default="refuse", description="What a value that is not named does.")
+    match: Literal["exact", "collation"] = Field(
+        default="exact", description="How values compare: byte for byte, or as the column."
+    )
+    sql: Sql | None = Field(default=None, description="A deterministic expression over columns of the row.")
+
+
+Transform = Annotated[
+    Annotated[Literal["copy"], Tag("<word>")] | Annotated[TransformForm, Tag("<form>")], Discriminator(_shape)
+]
+
+
+class MappingForm(Form):
+    old: Name | None = Field(default=None, description="The existing column.")
+    new: Name = Field(description="The new column; one of contract.columns.")
+    forward: Transform = Field(description="How the new value comes from the old: copy, {values: …} or {sql: …}.")
+    backward: Transform | None = Field(
+        default=None, description="How the old value comes from the new. Left out: derived."
+    )
+    on_conflict: Literal["new_wins", "old_wins"] = Field(
+        default="new_wins",
+        description="Whose value stays when one statement changes both to values that do not correspond.",
+    )
+    follows: bool = Field(default=False, description="Derived columns only: always forward(…), not only filled once.")
+
+
+class InvariantForm(Form):
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="Its name in reports.")
+    sql: Sql = Field(description="A condition that every row must hold; NULL counts as held.")
+
+
+class ApplicationsForm(Form):
+    old: list[Statement] = Field(default_factory=list, description="What the old version says to the table.")
+    new: list[Statement] = Field(default_factory=list, description="What the new version says to the table.")

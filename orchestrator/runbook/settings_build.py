@@ -1,0 +1,179 @@
+"""From forms to the settings that may change while a rollout lives, with the rules between them."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import pairwise
+
+from orchestrator.model.runbook import (
+    DiskSource,
+    GateSpec,
+    Limits,
+    PhaseSettings,
+    ReplicaPolicy,
+    RollbackDdl,
+    Waiver,
+)
+from orchestrator.runbook import forms_settings as forms
+from orchestrator.runbook.build import Builder
+from orchestrator.runbook.tree import Path
+from orchestrator.runbook.units import show_duration
+
+LEAST_TTL_S = 3.0
+TTL_POLLS = 3
+
+
+def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
+    """The ``phases:`` part. Durations in seconds."""
+    reads = form.read_switch
+    _check_ramp(reads, build)
+    for path, seconds in (
+        (("phases", "ddl", "final_lock_budget"), form.ddl.final_lock_budget),
+        (("phases", "backfill", "target_time"), form.backfill.target_time),
+        (("phases", "read_switch", "poll"), reads.poll),
+    ):
+        if seconds <= 0:
+            build.note(path, f"{path[-1]} is 0", "more than 0", "write a duration such as 100ms")
+    return PhaseSettings(
+        final_lock_budget_s=form.ddl.final_lock_budget,
+        index_tries=form.ddl.index_tries,
+        target_time_s=form.backfill.target_time,
+        max_batch_rows=form.backfill.max_batch,
+        soak_s=form.shadow_write.soak,
+        percents=tuple(reads.percent),
+        hold_s=reads.hold,
+        ttl_s=reads.ttl,
+        poll_s=reads.poll,
+        gates=tuple(reads.gates),
+        verify_soak_s=form.verify.soak,
+        rollback_ddl=RollbackDdl(form.rollback.ddl),
+        rollback_quiet_s=form.rollback.quiet,
+        finish_quiet_s=form.finish.quiet,
+    )
+
+
+def _check_ramp(form: forms.ReadSwitchForm, build: Builder) -> None:
+    path: Path = ("phases", "read_switch", "percent")
+    steps = form.percent
+    if any(not 1 <= p <= 100 for p in steps):
+        build.note(
+            path, f"percent {steps} leaves 1 to 100", "steps from 1 to 100", "0 % is where the ramp begins by itself"
+        )
+    elif any(b <= a for a, b in pairwise(steps)):
+        build.note(path, f"percent {steps} does not rise", "steps that rise", "sort them, each once")
+    elif steps[-1] != 100:
+        build.note(path, f"percent ends at {steps[-1]}", "100 as the last step", "add 100")
+    least = max(LEAST_TTL_S, TTL_POLLS * form.poll)
+    if form.ttl < least:
+        seen = f"ttl {show_duration(form.ttl)} is shorter than {show_duration(least)}"
+        expected = f"at least {TTL_POLLS} polls and {show_duration(LEAST_TTL_S)}"
+        build.note(("phases", "read_switch", "ttl"), seen, expected, "in production more than a takeover needs: 90s")
+    build.once(("phases", "read_switch", "gates"), form.gates, "gate")
+
+
+def limits(form: forms.ChecksForm, build: Builder) -> Limits:
+    """The ``checks:`` part; what is not written keeps the model's value."""
+    plain = Limits()
+    if not 0.02 <= form.stall_budget <= 10:
+        seen = f"stall_budget {show_duration(form.stall_budget)}"
+        build.note(("checks", "stall_budget"), seen, "20ms to 10s", "250ms is a good figure")
+    return Limits(
+        replication_lag_s=form.replication_lag.max if form.replication_lag else plain.replication_lag_s,
+        metadata_lock_age_s=form.metadata_locks.max_age if form.metadata_locks else plain.metadata_lock_age_s,
+        transaction_age_s=form.long_transactions.max_age if form.long_transactions else plain.transaction_age_s,
+        threads_running=form.threads_running.max if form.threads_running else plain.threads_running,
+        history_list=form.history_list.max if form.history_list else plain.history_list,
+        disk=_disk(form.disk, build),
+        max_wait_s=form.max_wait,
+        stall_budget_s=form.stall_budget,
+    )
+
+
+def _disk(form: forms.DiskForm | None, build: Builder) -> DiskSource:
+    if form is None or isinstance(form.from_, str):
+        return DiskSource()
+    source = form.from_
+    if (source.command is None) == (source.none is None):
+        build.note(
+            ("checks", "disk", "from"), "disk.from names no source, or two", "command or none", "write one of them"
+        )
+    if source.command is not None:
+        return DiskSource("command", source.command)
+    return DiskSource("none", source.none or "")
+
+
+def replicas(form: str | list[str] | forms.NoReplicasForm, build: Builder) -> ReplicaPolicy:
+    """Which replicas count."""
+    if isinstance(form, str):
+        return ReplicaPolicy()
+    if isinstance(form, list):
+        build.once(("replicas",), form, "replica")
+        return ReplicaPolicy("list", hosts=tuple(form))
+    if (form.none is None) == (not form.delayed):
+        build.note(
+            ("replicas",), "replicas gives neither a reason nor delayed ones, or both", "one of them", "write one"
+        )
+    if form.none is not None:
+        return ReplicaPolicy("none", reason=form.none)
+    return ReplicaPolicy(delayed=tuple(form.delayed))
+
+
+def gates(form: list[forms.GateForm], wanted: list[str], build: Builder) -> tuple[GateSpec, ...]:
+    """Gates beside ``drift``, which exists by itself; every gate that read-switch names must be there."""
+    build.once(("gates",), (g.name for g in form), "gate")
+    known = {"drift", *(g.name for g in form)}
+    for i, name in enumerate(wanted):
+        if name not in known:
+            expected = "one of " + ", ".join(sorted(known))
+            path: Path = ("phases", "read_switch", "gates", i)
+            build.note(
+                path, f"read_switch names the gate {name!r}, which is not defined", expected, "define it under gates:"
+            )
+    return tuple(_gate(g, i, build) for i, g in enumerate(form))
+
+
+def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
+    path: Path = ("gates", at)
+    if form.name == "drift":
+        build.note(path, "a gate named drift", "another name", "the gate drift exists by itself; delete this one")
+    if (form.sql is None) == (form.command is None):
+        build.note(path, f"gate {form.name} needs sql or command", "exactly one of them", "write one, delete the other")
+    if form.max is not None and form.max_increase is not None:
+        build.note(path, f"gate {form.name} has max and max_increase", "exactly one of them", "delete one")
+    if form.sql is not None and form.max is None and form.max_increase is None:
+        build.note(path, f"gate {form.name} has no limit", "max or max_increase", "write one of them")
+    if max(form.failure_limit, form.inconclusive_limit) > form.count:
+        build.note(path, f"gate {form.name}: a limit above count {form.count}", "limits up to count", "raise count")
+    if form.interval <= 0 or form.timeout <= 0:
+        build.note(path, f"gate {form.name}: interval or timeout is 0", "more than 0", "write a duration such as 1s")
+    return GateSpec(
+        name=form.name,
+        kind="sql" if form.sql is not None else "command",
+        argument=form.sql or form.command or "",
+        max=form.max,
+        max_increase=form.max_increase,
+        interval_s=form.interval,
+        count=form.count,
+        failure_limit=form.failure_limit,
+        inconclusive_limit=form.inconclusive_limit,
+        timeout_s=form.timeout,
+    )
+
+
+def waivers(form: list[forms.WaiverForm], build: Builder) -> tuple[Waiver, ...]:
+    """Rules that are knowingly broken, each with its reason."""
+    build.once(("waivers",), (w.rule for w in form), "waiver")
+    return tuple(Waiver(w.rule, w.reason, w.evidence, w.until) for w in form)
+
+
+def notify(form: forms.CommandForm | None, build: Builder) -> tuple[str, ...]:
+    """The command as its words."""
+    if form is None:
+        return ()
+    try:
+        return tuple(shlex.split(form.command))
+    except ValueError as error:
+        build.note(
+            ("notify", "command"), f"the command cannot be split: {error}", "words as in a shell", "close the quotes"
+        )
+        return ()

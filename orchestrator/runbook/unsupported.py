@@ -1,0 +1,84 @@
+"""Keys that a reader of other tools, or of the plan for this one, may write, and that this version cannot obey.
+
+Each gets a sentence of its own instead of "unknown key", because a key that is silently dropped is a promise broken.
+"""
+
+from __future__ import annotations
+
+_GENERATED = (
+    "generated columns are not supported: a stored one copies the table, a virtual one needs no rollout",
+    "a plain column and a mapping with follows: true",
+    "add the column as contract.columns and fill it by a mapping",
+)
+_INDEX = (
+    "only ordinary indexes are supported: functional, FULLTEXT and SPATIAL ones cannot be built with LOCK=NONE",
+    "columns, unique, visible",
+    "build that index outside of a rollout, in a maintenance window",
+)
+_READER = (
+    "readers other than the flag table are not supported",
+    "driver: flag_table",
+    "let the applications ask the flag table; see docs/for-applications.md",
+)
+UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
+    ("contract", "allow_rebuild"): (
+        "rebuilding the table is not supported",
+        "changes that MySQL makes INSTANT or INPLACE with LOCK=NONE",
+        "add a new column with a mapping instead of changing the old one",
+    ),
+    ("contract", "columns", "*", "generated"): _GENERATED,
+    ("contract", "columns", "*", "stored"): _GENERATED,
+    ("contract", "columns", "*", "auto_increment"): (
+        "a new AUTO_INCREMENT column is not supported: it rebuilds the table and blocks writes",
+        "a column that is nullable or has a default",
+        "leave auto_increment out",
+    ),
+    ("contract", "columns", "*", "on_update"): (
+        "ON UPDATE CURRENT_TIMESTAMP on a new column is not supported: filling other columns would move it",
+        "a column that the application writes",
+        "leave on_update out and let the application write the moment",
+    ),
+    ("contract", "indexes", "*", "kind"): _INDEX,
+    ("contract", "indexes", "*", "type"): _INDEX,
+    ("contract", "indexes", "*", "expression"): _INDEX,
+    ("gates", "*", "prometheus"): (
+        "Prometheus gates are not supported",
+        "sql: a SELECT that gives one number, or command: a program that prints one",
+        "use command: with a program that asks Prometheus and prints the number",
+    ),
+    ("checks", "disk", "from", "prometheus"): (
+        "disk space from Prometheus is not supported",
+        "local, {command: …} or {none: reason}",
+        "use command: with a program that prints the free bytes",
+    ),
+    ("phases", "backfill", "canary"): ("a canary is not supported", "target_time and max_batch", "leave it out"),
+    ("phases", "shadow_write", "flag"): (
+        "double writes by the application are not supported",
+        "driver: triggers",
+        "leave it out",
+    ),
+    ("phases", "read_switch", "flagd"): _READER,
+    ("phases", "read_switch", "command"): _READER,
+}
+CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
+    ("contract", "renames"): (
+        "renames are not supported",
+        "write the new name as a new column with a mapping `forward: copy, backward: copy`; both live side by side",
+    ),
+    ("phases", "ddl", "engine"): (
+        "other engines are not supported",
+        "auto is what there is: INSTANT, else INPLACE with LOCK=NONE, else refused",
+    ),
+    ("phases", "backfill", "workers"): ("more than one worker is not supported", "write workers: 1, or leave it out"),
+    ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),
+    ("phases", "read_switch", "driver"): ("other readers are not supported", "flag_table is what there is"),
+    ("phases", "read_switch", "on_watcher_loss"): (
+        "staying on the new column without a watcher is not supported",
+        "back is what there is: the flags expire and readers go back",
+    ),
+}
+
+
+def pattern(path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """The path with every position in a list as ``*``."""
+    return tuple("*" if isinstance(p, int) else p for p in path)
