@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -28,6 +29,9 @@ _CURES: dict[int, Cure] = (
     | {1197: Cure.SMALLER, 1153: Cure.SMALLER}
 )
 PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1095, 1401, 1419, 1410})
+# These quote a value of the row in their text, first of all in single quotes.
+_QUOTES_A_VALUE = frozenset({1062, 1292, 1366, 1367, 1411, 1525, 1586, 1859, 3140, 3141, 3156, 3903})
+_QUOTED = re.compile(r"""(?:: )?['"].*['"](?= for (?:key|column) )|['"].*$""", re.DOTALL)
 LOGIN = frozenset({1045, 1698, 1862, 3118, 3879})
 
 
@@ -42,6 +46,11 @@ class ServerError(Exception):
     @property
     def cure(self) -> Cure:
         return _CURES.get(self.number, Cure.STOP)
+
+    @property
+    def without_values(self) -> str:
+        """The text without what it quotes of the row: values are never shown where nobody asked for them."""
+        return _QUOTED.sub(" …", self.text, count=1).replace("  ", " ") if self.number in _QUOTES_A_VALUE else self.text
 
     @property
     def is_privilege(self) -> bool:
