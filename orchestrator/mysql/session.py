@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pymysql
@@ -19,6 +20,8 @@ from orchestrator.mysql.errno import LOGIN, Cure, ServerError
 from orchestrator.settings import ServerSettings, TlsSettings
 
 Row = tuple[Any, ...]
+_UNSIGNED_FLAG = 32
+_BINARY_CHARSET = 63
 SQL_MODE = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 _IDLE_S = 5.0
 _PINS: dict[str, str | int] = {
@@ -40,6 +43,17 @@ _PINS: dict[str, str | int] = {
 }
 # Not known to every version from 8.0.28 on; left out where the server says 1193.
 _OPTIONAL = frozenset({"show_gipk_in_create_table_and_information_schema", "explain_format"})
+
+
+@dataclass(frozen=True, slots=True)
+class ResultField:
+    """One column of a result as the protocol describes it; ``length`` is in bytes of the session's character set."""
+
+    type_code: int
+    length: int
+    decimals: int
+    unsigned: bool
+    binary: bool
 
 
 class Session:
@@ -93,6 +107,18 @@ class Session:
         with self._errors(), self._ready().cursor() as cursor:
             cursor.execute(sql)
             return tuple((d[0], d[1], d[4] or 0, d[5] or 0) for d in cursor.description or ())
+
+    def fields(self, sql: str) -> tuple[ResultField, ...]:
+        """As ``describe``, with what tells text from bytes and signed from unsigned."""
+        with self._errors(), self._ready().cursor() as cursor:
+            cursor.execute(sql)
+            described = cursor._result.fields if cursor._result else ()
+            return tuple(
+                ResultField(
+                    f.type_code, f.length, f.scale, bool(f.flags & _UNSIGNED_FLAG), f.charsetnr == _BINARY_CHARSET
+                )
+                for f in described or ()
+            )
 
     def mogrify(self, sql: str, args: Sequence[object]) -> str:
         """The statement with its values written in by the driver, for a packet."""
