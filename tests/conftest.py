@@ -27,6 +27,7 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects by the mark
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that needs the servers is an integration test, whether it says so or not."""
     for item in items:

@@ -93,7 +93,7 @@ def find_mysqld(
     env = os.environ if env is None else env
     ordered = env.get("ROLLOUT_MYSQLD")
     if ordered:
-        found = ask_version(Path(ordered).expanduser())
+        found = ask_version(Path(ordered).expanduser().absolute())
         if isinstance(found, Unfit):
             raise SandboxError(
                 f"ROLLOUT_MYSQLD: {found.seen}", EXPECTED, "point ROLLOUT_MYSQLD at a MySQL server, or unset it"
@@ -102,7 +102,7 @@ def find_mysqld(
     on_path = shutil.which("mysqld", path=env.get("PATH", os.defpath))
     passed_over = None
     if on_path is not None:
-        found = ask_version(Path(on_path))
+        found = ask_version(Path(on_path).absolute())
         if isinstance(found, Mysqld):
             return found
         passed_over = found

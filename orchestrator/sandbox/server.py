@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,7 +64,9 @@ class Server:
 
         A pid that by now is another program's does not count.
         """
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None:
+            if self._process.poll() is None:
+                return True
             self._process, self.pid = None, 0
         if self._is_ours(self.pid):
             return True
@@ -138,10 +141,12 @@ class Server:
 
     def _wait_gone(self, deadline_s: float) -> None:
         """Waits until the process has let go of its files, which is later than its losing its command line."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(deadline_s)
+            return
         end = time.monotonic() + deadline_s
         while _holds_files(self.pid) and time.monotonic() < end:
-            if self._process is not None and self._process.poll() is not None:
-                return
             time.sleep(_POLL_S)
 
 
@@ -155,16 +160,24 @@ def read_pid(path: Path) -> int:
 
 def _command_line(pid: int) -> Sequence[str]:
     """The arguments of a process; empty when it is gone or waits to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return ()
+    for _ in range(50):
+        try:
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return ()
+        # Between two programs of one process (the wrapper's exec) there are none for a moment.
+        if arguments or not _holds_files(pid):
+            return arguments.decode(errors="replace").split("\0")
+        time.sleep(0.005)
+    return ()
 
 
 def _holds_files(pid: int) -> bool:
     """False when the process is gone or only waits to be reaped by its parent."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        # The first thread is a zombie already while the others still end, and they hold the files.
+        threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
-    return state not in ("Z", "X")
+    return state not in ("Z", "X") or threads > 1

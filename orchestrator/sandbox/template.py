@@ -62,9 +62,15 @@ def copy_template(source: Path, datadir: Path) -> None:
     """``datadir`` is a whole copy with no identity yet (the server gives itself a UUID), or is not there."""
     stage = datadir.with_name(datadir.name + ".new")
     shutil.rmtree(stage, ignore_errors=True)
-    shutil.copytree(source, stage)
-    (stage / "auto.cnf").unlink(missing_ok=True)
-    stage.rename(datadir)
+    try:
+        shutil.copytree(source, stage)
+        (stage / "auto.cnf").unlink(missing_ok=True)
+        stage.rename(datadir)
+    except OSError as error:
+        shutil.rmtree(stage, ignore_errors=True)
+        # copytree lists every file that failed; a full disk makes that a long list of one reason.
+        seen = f"the data folder {datadir} could not be made: {str(error)[:200]}"
+        raise SandboxError(seen, "a folder with 300 MiB free that we may write to", "name another folder") from error
 
 
 def run_as() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import pytest
 from orchestrator.sandbox.pair import STATE_FILE, Pair, free_ports, load, start_pair
 from orchestrator.sandbox.places import SandboxError
 from orchestrator.sandbox.server import Server
-from orchestrator.sandbox.template import APPLICATION
+from orchestrator.sandbox.template import APPLICATION, copy_template
 from tests.support.servers import guarded_pair, script, sql, wait_caught_up, wait_for
 
 pytestmark = pytest.mark.integration
@@ -128,6 +128,12 @@ def test_a_taken_port_is_an_error_and_leaves_nothing(pair: Pair, tmp_path: Path)
     assert "Bind on TCP/IP port" in caught.value.seen
     assert not folder.exists()
     assert pair.alive()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="could not be made"):
+        copy_template(tmp_path / "missing", tmp_path / "primary")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pid_that_is_another_program_is_never_ended(tmp_path: Path) -> None:

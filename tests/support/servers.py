@@ -24,6 +24,7 @@ Row = tuple[Any, ...]
 
 # Reads until pytest is gone, however it went, and then ends what pytest started.
 _GUARD = """
+import shutil
 import sys
 from pathlib import Path
 sys.stdin.buffer.read()
@@ -33,6 +34,8 @@ try:
     load(Path(sys.argv[1])).remove()
 except RolloutError:
     pass
+finally:
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
 
 
