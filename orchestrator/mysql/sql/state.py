@@ -1,0 +1,152 @@
+"""The statements that read and write a rollout's record, its history, its progress and the requests to it.
+
+Each function gives a statement as text and arguments. ``schema`` is the state schema.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from orchestrator.model.contract import TableName
+from orchestrator.model.state import Event, Record, Request, State
+from orchestrator.mysql import quote
+
+Statement = tuple[str, tuple[object, ...]]
+# One rollout's rows in these tables carry its id in the column ``rollout``.
+KEYED_TABLES = ("position", "flag", "heartbeat", "event", "progress", "request", "lease")
+START = ("START TRANSACTION", ())
+COMMIT = ("COMMIT", ())
+CONNECTIONS = "SHOW PROCESSLIST"
+ACCOUNT = "SELECT CURRENT_USER()"
+SERVER_UUID = "SELECT @@server_uuid"
+
+
+def at(schema: str, table: str) -> str:
+    """A table of the state schema, safe inside text that takes arguments."""
+    return quote.percent_safe(quote.table(TableName(schema, table)))
+
+
+def utc(moment: datetime) -> str:
+    """A DATETIME(6) literal's text; the session's time zone is UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def load(schema: str, id: str) -> Statement:
+    return f"SELECT revision, epoch, record FROM {at(schema, 'rollout')} WHERE id = %s", (id,)
+
+
+def load_all(schema: str) -> Statement:
+    return f"SELECT revision, epoch, record FROM {at(schema, 'rollout')} ORDER BY id", ()
+
+
+def create(schema: str, record: Record, text: str) -> Statement:
+    """Insert unless a lease of another epoch exists; waits for whoever is raising the epoch at this moment."""
+    table = str(record.table)
+    return (
+        f"INSERT INTO {at(schema, 'rollout')}"
+        " (id, open_on, server_uuid, state, phase, revision, epoch, record, updated_at)"
+        " SELECT %s, IF(@@lower_case_table_names = 0, %s, LOWER(%s)), %s, %s, %s, %s, %s, %s,"
+        " UTC_TIMESTAMP(6) FROM DUAL"
+        f" WHERE NOT EXISTS (SELECT 1 FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch <> %s FOR SHARE)",
+        (
+            *(record.id, table, table, record.server_uuid, record.state.value, record.phase),
+            *(record.revision, record.epoch, text, record.id, record.epoch),
+        ),
+    )
+
+
+def open_on(schema: str, table: TableName) -> Statement:
+    """The open rollout on a table, and its state."""
+    return (
+        f"SELECT id, state FROM {at(schema, 'rollout')}"
+        " WHERE open_on = IF(@@lower_case_table_names = 0, %s, LOWER(%s))",
+        (str(table), str(table)),
+    )
+
+
+def update(schema: str, record: Record, text: str) -> Statement:
+    """Move the record from the revision before, under its epoch; 0 rows: somebody else did."""
+    closed = record.state is State.FINISHED
+    return (
+        f"UPDATE {at(schema, 'rollout')} SET record = %s, state = %s, phase = %s, revision = %s,"
+        f" updated_at = UTC_TIMESTAMP(6){', open_on = NULL' if closed else ''}"
+        " WHERE id = %s AND revision = %s AND epoch = %s",
+        (text, record.state.value, record.phase, record.revision, record.id, record.revision - 1, record.epoch),
+    )
+
+
+REMEMBER_OK = ("SET @rollout_ok = ROW_COUNT()", ())
+ANSWER_OK = ("SELECT @rollout_ok", ())
+
+
+def append(schema: str, record: Record, event: Event, text: str, token: str) -> Statement:
+    """The event's row, if the statement before moved the record."""
+    return (
+        f"INSERT INTO {at(schema, 'event')} (rollout, revision, kind, at, who, phase, state, token, body)"
+        " SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s FROM DUAL WHERE @rollout_ok = 1",
+        (
+            *(record.id, record.revision, event.kind.value, utc(event.at), event.who),
+            *(event.phase, record.state.value, token, text),
+        ),
+    )
+
+
+def arrived(schema: str, id: str, token: str) -> Statement:
+    """1 when the write that carried ``token`` took effect."""
+    return f"SELECT COUNT(*) FROM {at(schema, 'event')} WHERE rollout = %s AND token = %s", (id, token)
+
+
+def stand(schema: str, id: str) -> Statement:
+    """Revision and epoch that are stored now."""
+    return f"SELECT revision, epoch FROM {at(schema, 'rollout')} WHERE id = %s", (id,)
+
+
+def history(schema: str, id: str) -> Statement:
+    return f"SELECT body FROM {at(schema, 'event')} WHERE rollout = %s ORDER BY revision", (id,)
+
+
+def write_progress(schema: str, id: str, epoch: int, text: str) -> Statement:
+    return (
+        f"INSERT INTO {at(schema, 'progress')} (rollout, epoch, body, at)"
+        f" SELECT id, epoch, %s, UTC_TIMESTAMP(6) FROM {at(schema, 'rollout')} WHERE id = %s AND epoch = %s"
+        " ON DUPLICATE KEY UPDATE epoch = %s, body = %s, at = UTC_TIMESTAMP(6)",
+        (text, id, epoch, epoch, text),
+    )
+
+
+def read_progress(schema: str, id: str) -> Statement:
+    return f"SELECT body, at FROM {at(schema, 'progress')} WHERE rollout = %s", (id,)
+
+
+def ask(schema: str, id: str, request: Request | None) -> Statement:
+    if request is None:
+        return f"DELETE FROM {at(schema, 'request')} WHERE rollout = %s", (id,)
+    return (
+        f"REPLACE INTO {at(schema, 'request')} (rollout, ask, who, at, reason) VALUES (%s, %s, %s, %s, %s)",
+        (id, request.ask.value, request.who, utc(request.at), request.reason),
+    )
+
+
+def asked(schema: str, id: str) -> Statement:
+    return f"SELECT ask, who, at, reason FROM {at(schema, 'request')} WHERE rollout = %s", (id,)
+
+
+def purge(schema: str, id: str) -> tuple[Statement, ...]:
+    """Every row of one rollout goes; the lease row of no rollout remembers the greatest epoch that ever was.
+
+    So a process that slept through the purge is fenced by a later rollout of the same name, too.
+    """
+    lease = at(schema, "lease")
+    return (
+        START,
+        (f"SELECT epoch FROM {lease} WHERE rollout = %s FOR UPDATE", (id,)),
+        (
+            f"INSERT INTO {lease} (rollout, counter, epoch)"
+            f" SELECT '', 0, e FROM (SELECT COALESCE(MAX(epoch), 0) AS e FROM {lease} WHERE rollout = %s) AS high"
+            f" ON DUPLICATE KEY UPDATE {lease}.epoch = GREATEST({lease}.epoch, high.e)",
+            (id,),
+        ),
+        *((f"DELETE FROM {at(schema, table)} WHERE rollout = %s", (id,)) for table in KEYED_TABLES),
+        (f"DELETE FROM {at(schema, 'rollout')} WHERE id = %s", (id,)),
+        COMMIT,
+    )

@@ -1,0 +1,43 @@
+"""A server's error as what an operator is told, and the statements of a room as text for one packet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, ServerUnreachable
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.session import Row, Session
+from orchestrator.mysql.sql.state import Statement
+
+# No such schema, no such table: rollout was never installed here.
+NOT_INSTALLED = frozenset({1049, 1146})
+
+
+def rows(session: Session, statement: Statement) -> list[Row]:
+    """The rows of one statement. Raises ServerError."""
+    return session.query(session.mogrify(*statement))
+
+
+def packet(session: Session, statements: Iterable[Statement]) -> list[list[Row]]:
+    """The rows of each of the statements, sent as one packet. Raises ServerError."""
+    return session.packet([session.mogrify(*statement) for statement in statements])
+
+
+def told(error: ServerError, doing: str, grant: str = "") -> RolloutError:
+    """The error that says what ``doing`` met; ``grant`` is what the account would need. Nothing was changed."""
+    seen = f"{doing}: the server says {error.number} {error.text}"
+    if error.is_privilege:
+        return PrivilegeMissing(seen, "an account that may do this", grant or "rollout doctor")
+    match error.cure:
+        case Cure.TOPOLOGY:
+            return ConfigurationError(seen, "the writable primary", "point rollout to the primary (--host, --port)")
+        case Cure.RECONNECT | Cure.WAIT:
+            return ServerUnreachable(
+                seen, "a server that answers", "look at the server, then type the same command again"
+            )
+        case Cure.RETRY:
+            return Held(seen, "rows of the state that nobody else has locked", "type the same command again")
+        case Cure.SMALLER | Cure.STOP:
+            return ConfigurationError(
+                seen, "a server that takes this statement", "mend what the server says, then try again"
+            )

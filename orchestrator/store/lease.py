@@ -1,0 +1,242 @@
+"""The lease: who may act on a rollout now, and the thread that keeps it while the main loop gives signs of life.
+
+Whether a holder lives is never judged by a server's clock: its named lock dies with its connection, and its counter is
+watched on our own monotonic clock. A holder that wakes too late is fenced by the epoch, not by anything that it sees.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC
+
+from orchestrator.errors import Fenced, LeaseTaken, RolloutError, ServerUnreachable
+from orchestrator.model.state import Holder
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql import lease as sql
+from orchestrator.mysql.told import packet, rows, told
+from orchestrator.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. ``silence_s``: how long the main loop may be silent. ``watch_s``: how long a contender looks at the
+    counter of a holder before it believes in it. ``dead_s``: how long a counter must stand still when the named lock
+    does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a frozen holder."""
+
+    heartbeat_s: float = 0.25
+    renew_s: float = 1.0
+    silence_s: float = 30.0
+    watch_s: float = 3.0
+    dead_s: float = 45.0
+    idle_s: int = 20
+    answer_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a lease lives: the state schema, the rollout, and how to get a session."""
+
+    schema: str
+    id: str
+    connect: Callable[[str, float], Session]
+    clock: Clock
+    times: LeaseTimes
+
+    @property
+    def lock(self) -> str:
+        return sql.lock_name(self.schema, self.id)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What a contender has seen of a holder that has the named lock."""
+
+    since: float
+    stand: tuple[int, int] | None = None
+
+
+def read_holder(session: Session, schema: str, id: str) -> Holder | None:
+    """Who holds the lease: None when the named lock is free, whatever the row says. Raises ServerError."""
+    if rows(session, sql.lock_owner(sql.lock_name(schema, id)))[0][0] is None:
+        return None
+    return _row(session, schema, id)
+
+
+def raise_epoch(session: Session, schema: str, id: str) -> int:
+    """One more than every epoch before, in every row that fences; the lease is not taken. Raises ServerError."""
+    return int(packet(session, (*sql.raise_epoch(schema, id), *sql.bumped()))[-1][0][0])
+
+
+def _row(session: Session, schema: str, id: str) -> Holder | None:
+    found = rows(session, sql.read(schema, id))
+    if not found or found[0][0] is None:
+        return None
+    owner, host, pid, since, counter, epoch, _ = found[0]
+    return Holder(owner, host, int(pid), since.replace(tzinfo=UTC), int(counter), int(epoch))
+
+
+@contextlib.contextmanager
+def hold(place: Place, who: str, reason: str) -> Iterator[HeldLease]:
+    """Take the lease, keep it while the context is open, and leave nothing behind. Raises LeaseTaken."""
+    session = place.connect("lease", place.times.answer_s)
+    try:
+        epoch = _take(session, place, (who, socket.gethostname(), os.getpid(), reason))
+    except BaseException:
+        session.close()
+        raise
+    held = HeldLease(session, place, epoch)
+    held.start()
+    try:
+        yield held
+    finally:
+        held.stop()
+
+
+def _take(session: Session, place: Place, who: tuple[str, str, int, str]) -> int:
+    """The new epoch. A connection that breaks on the way makes all of it start again: the named lock went with it."""
+    watched = _Watched(place.clock.monotonic())
+    broken = 0
+    while True:
+        try:
+            session.pin("wait_timeout", place.times.idle_s)
+            if epoch := _try(session, place, who, watched):
+                return epoch
+        except ServerError as error:
+            broken += 1
+            again = error.cure in (Cure.RETRY, Cure.RECONNECT) and broken <= 5
+            if not again:
+                raise told(error, f"taking the lease of {place.id}") from error
+        place.clock.sleep(place.times.heartbeat_s)
+
+
+def _try(session: Session, place: Place, who: tuple[str, str, int, str], watched: _Watched) -> int:
+    """The new epoch, or 0 when it must be tried again. Raises LeaseTaken for a holder whose counter moves."""
+    free = rows(session, sql.take_lock(place.lock))[0][0] == 1
+    if free:
+        return _raise(session, place, who, None)
+    found = rows(session, sql.read(place.schema, place.id))
+    stand = (int(found[0][4]), int(found[0][5])) if found else None
+    if stand is not None and watched.stand is not None and stand[0] != watched.stand[0]:
+        raise _taken(session, place, found[0][6])
+    if stand != watched.stand:
+        watched.stand, watched.since = stand, place.clock.monotonic()
+    if place.clock.monotonic() - watched.since < place.times.dead_s:
+        return 0
+    # First the fence, then the lock: while commits hang (binary log full) killing a session could end the server, and
+    # then the fence cannot be raised either.
+    owner = rows(session, sql.lock_owner(place.lock))[0][0]
+    epoch = _raise(session, place, who, stand[1] if stand else None)
+    if epoch and owner is not None:
+        with contextlib.suppress(ServerError):  # not ours to kill: the fence holds without it
+            rows(session, sql.kill(int(owner)))
+    return epoch
+
+
+def _raise(session: Session, place: Place, who: tuple[str, str, int, str], expected: int | None) -> int:
+    statements = (*sql.raise_epoch(place.schema, place.id, expected), *sql.own(place.schema, place.id, who))
+    return int(packet(session, statements)[-1][0][0])
+
+
+def _taken(session: Session, place: Place, reason: str | None) -> LeaseTaken:
+    holder = _row(session, place.schema, place.id)
+    who = "somebody"
+    if holder is not None:
+        since = holder.since.strftime("%Y-%m-%d %H:%M:%S UTC")
+        who = f"{holder.who} on {holder.host} (process {holder.pid}), since {since}"
+    why = f", doing {reason}" if reason else ""
+    return LeaseTaken(
+        f"{place.id} is being worked on by {who}{why}",
+        "one actor at a time",
+        "rollout status shows what it does; rollout pause asks it to stop",
+    )
+
+
+class HeldLease:
+    """A lease of ours. ``alive`` is the main loop's sign of life; everything else happens in the keeper thread."""
+
+    def __init__(self, session: Session, place: Place, epoch: int) -> None:
+        self._session = session
+        self._place = place
+        self._epoch = epoch
+        self._lost = ""
+        self._alive_at = self._renewed_at = place.clock.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="rollout lease", daemon=True)
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def alive(self) -> None:
+        """A sign of life of the main loop. Raises Fenced when the lease was lost, or could not be renewed for so long
+        that somebody may have taken it."""
+        now = self._place.clock.monotonic()
+        silence_s = self._place.times.silence_s
+        if not self._lost and now - self._renewed_at > silence_s:
+            self._lost = f"it could not be renewed for {now - self._renewed_at:.0f} s"
+        if not self._lost and now - self._alive_at > silence_s:
+            self._lost = f"this process gave no sign of life for {now - self._alive_at:.0f} s"
+        if self._lost:
+            raise Fenced(
+                f"the lease of {self._place.id} (epoch {self._epoch}) was lost: {self._lost}",
+                "a lease that is ours; whatever was about to be written has not been written",
+                "rollout status shows who acts now; then type the same command again",
+            )
+        self._alive_at = now
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let go: the thread ends, the row is cleared, the session is closed. Never raises, never waits long."""
+        self._ended.set()
+        self._thread.join(self._place.times.answer_s + 1.0)
+        if self._thread.is_alive():
+            self._session.close()
+
+    def _keep(self) -> None:
+        times = self._place.times
+        next_renewal = 0.0
+        while not self._lost and not self._ended.wait(times.heartbeat_s):
+            now = self._place.clock.monotonic()
+            if now - self._alive_at > times.silence_s:
+                self._lost = f"this process gave no sign of life for {now - self._alive_at:.0f} s"
+                break
+            renew = now >= next_renewal
+            try:
+                self._beat(renew)
+            except (ServerError, ServerUnreachable):
+                # The server may be back in a moment; ``alive`` counts how long we could not renew.
+                continue
+            if renew:
+                next_renewal = now + times.renew_s
+        self._let_go()
+
+    def _beat(self, renew: bool) -> None:
+        place = self._place
+        statements = (
+            *((sql.renew(place.schema, place.id, self._epoch),) if renew else ()),
+            sql.beat(place.schema, place.id),
+            sql.look(place.schema, place.id, place.lock),
+        )
+        epoch, locked = packet(self._session, statements)[-1][0]
+        if epoch is None or int(epoch) != self._epoch:
+            self._lost = f"its epoch is {epoch} now" if epoch is not None else "its row is gone"
+            return
+        if not locked:
+            # A new connection lacks the lock of the one before. Whoever took it in between raises the epoch next.
+            rows(self._session, sql.take_lock(place.lock))
+        self._renewed_at = place.clock.monotonic()
+
+    def _let_go(self) -> None:
+        place = self._place
+        with contextlib.suppress(ServerError, RolloutError):  # the connection's end frees the lock in any case
+            rows(self._session, sql.clear(place.schema, place.id, self._epoch))
+            rows(self._session, sql.let_go(place.lock))
+        self._session.close()
