@@ -4,6 +4,9 @@
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
+# What the tests' tools remember or leave lies with the rest.
+export HYPOTHESIS_STORAGE_DIRECTORY := .cache/hypothesis
+export PYTEST_DEBUG_TEMPROOT := $(CURDIR)/.cache
 
 .PHONY: setup server demo test test-fast test-long check bench clean
 
@@ -38,5 +41,5 @@ bench: server
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 clean:
-	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist benchmarks/out
+	rm -rf .venv .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist benchmarks/out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
