@@ -1,9 +1,9 @@
 """Who holds, or waits for, a metadata lock that an ALTER of a family of tables must have; and which statements of ours
 are still on the server.
 
-Every kind of blocker looks different (measured): an open transaction, LOCK TABLES, FLUSH TABLES WITH READ LOCK, a backup
-lock, HANDLER, a prepared XA transaction whose session is gone and that has no thread row at all. So all joins are LEFT
-JOINs, and nothing is filtered by what a row lacks.
+Every kind of blocker looks different (measured): an open transaction, LOCK TABLES, FLUSH TABLES WITH READ LOCK, a
+backup lock, HANDLER, a prepared XA transaction whose session is gone and that has no thread row at all. So all joins
+are LEFT JOINs, and nothing is filtered by what a row lacks.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def blindness(session: Session) -> str:
 def read_holders(session: Session, tables: Sequence[TableName], ignore: frozenset[int]) -> tuple[Holder, ...]:
     """Holders and waiters on the tables and on the global locks that stop an ALTER, the oldest first.
 
-    Left out: the sessions in ``ignore`` (connection ids), sessions of this tool unless they run DDL, and replication's own
-    threads, which go on by themselves. Raises ServerError, with a privilege's number when the account may not see: that
-    is never an empty answer. Whether the instrument is on is ``blindness``'s to say.
+    Left out: the sessions in ``ignore`` (connection ids), sessions of this tool unless they run DDL, and replication's
+    own threads, which go on by themselves. Raises ServerError, with a privilege's number when the account may not see:
+    that is never an empty answer. Whether the instrument is on is ``blindness``'s to say.
     """
     if not tables:
         return ()
@@ -144,7 +144,7 @@ def read_holders(session: Session, tables: Sequence[TableName], ignore: frozense
 
 
 def find_tagged(session: Session, tag_prefix: str) -> tuple[Tagged, ...]:
-    """Statements on the server that carry a tag beginning with ``tag_prefix`` (``/* rollout:…``), but this session's own.
+    """Statements on the server whose tag begins with ``tag_prefix`` (``/* rollout:…``), but for this session's own.
 
     Sees the sessions of the same account always, those of others with PROCESS. Raises ServerError.
     """
@@ -185,6 +185,8 @@ def _kind(lock: _Lock) -> BlockerKind:
             return BlockerKind.GLOBAL_READ_LOCK
         case "SCHEMA":
             return BlockerKind.DDL
+        case _:
+            pass
     if lock.process_id is None or lock.xa_state == "PREPARED":
         return BlockerKind.PREPARED_XA
     if running_ddl and lock.type in ("EXCLUSIVE", "SHARED_UPGRADABLE", "SHARED_NO_WRITE", "SHARED_NO_READ_WRITE"):
@@ -210,8 +212,8 @@ def _age_s(lock: _Lock) -> float:
     """How long it has been there: its transaction's age, else its statement's, else the time since its last one.
 
     A waiter's age is that of its statement. A prepared transaction whose session is gone is as old as the oldest
-    transaction without a session, or as the server when none is shown. InnoDB's and the session's own clocks count whole
-    seconds and read up to one too much, so they are asked last.
+    transaction without a session, or as the server when none is shown. InnoDB's and the session's own clocks count
+    whole seconds and read up to one too much, so they are asked last.
     """
     if lock.process_id is None:
         return float(lock.orphan_s or 0)

@@ -28,8 +28,8 @@ def text(value: str) -> str:
 
 
 def literal(value: str) -> str:
-    """A plain literal, for the places whose grammar takes no introducer (COMMENT, ENUM labels) and for text that a person
-    reads in a plan. Means what it says under every sql_mode without NO_BACKSLASH_ESCAPES, which our sessions never have.
+    """A plain literal, for places whose grammar takes no introducer (COMMENT, ENUM labels) and for what a person reads
+    in a plan. Means what it says under every sql_mode without NO_BACKSLASH_ESCAPES, which our sessions never have.
     """
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\0", "\\0").replace("\n", "\\n")
     return f"'{escaped}'"

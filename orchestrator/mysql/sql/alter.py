@@ -1,13 +1,14 @@
 """The text of every statement that changes the shape of a table. Pure.
 
-Each names its ALGORITHM, because without one the server falls back to a copy in silence; INPLACE says LOCK=NONE as well,
-INSTANT never does (the server refuses the pair). Columns are one statement, every index and key another: one ALTER runs
-with the worst algorithm of its clauses.
+Each names its ALGORITHM, because without one the server falls back to a copy in silence; INPLACE says LOCK=NONE as
+well, INSTANT never does (the server refuses the pair). Columns are one statement, every index and key another: one
+ALTER runs with the worst algorithm of its clauses.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.step import (
@@ -40,7 +41,8 @@ def alter(step: AlterStep, tag: str) -> str:
             clauses = [f"ADD COLUMN {column_definition(c)}" for c in step.columns]
             return _alter(step.table, tag, clauses, INSTANT)
         case ChangeColumn():
-            return _alter(step.table, tag, [f"MODIFY COLUMN {column_definition(step.after)}"], _named(step.algorithm))
+            after = replace(step.after, comment=step.after.comment or step.before.comment)
+            return _alter(step.table, tag, [f"MODIFY COLUMN {column_definition(after)}"], _named(step.algorithm))
         case AddIndex():
             return _alter(step.table, tag, [f"ADD {index_definition(step.index)}"], INPLACE)
         case AddForeignKey():
@@ -174,7 +176,4 @@ def _orphans(of: TableName, key: ForeignKey) -> str:
     given = " AND ".join(f"c.{name(c)} IS NOT NULL" for c in key.columns)
     pairs = zip(key.columns, key.referenced_columns, strict=True)
     same = " AND ".join(f"p.{name(parent)} = c.{name(child)}" for child, parent in pairs)
-    return (
-        f"FROM {table(of)} c WHERE {given}"
-        f" AND NOT EXISTS (SELECT 1 FROM {table(key.references)} p WHERE {same})"
-    )
+    return f"FROM {table(of)} c WHERE {given} AND NOT EXISTS (SELECT 1 FROM {table(key.references)} p WHERE {same})"

@@ -1,0 +1,124 @@
+"""Where a table stands on the way to one DDL step. Pure: judges a live shape, and says what is left of the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from orchestrator.model.contract import Column, ForeignKey
+from orchestrator.model.facts import Shape
+from orchestrator.model.outcome import Seen
+from orchestrator.model.shape_diff import column_reasons, index_reasons, key_reasons
+from orchestrator.model.step import (
+    AddColumns,
+    AddForeignKey,
+    AddIndex,
+    ChangeColumn,
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+)
+from orchestrator.mysql.sql.alter import AlterStep
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """``left`` is what must still be done, None when there is nothing or when ``problem`` says why it cannot be."""
+
+    seen: Seen
+    left: AlterStep | None = None
+    problem: str = ""
+
+
+_PRESENT = Standing(Seen.PRESENT)
+
+
+def standing(step: AlterStep, shape: Shape | None) -> Standing:
+    """A thing that is there under the wanted name, but otherwise, is not ours to change: UNKNOWN and a reason."""
+    if shape is None:
+        return Standing(Seen.UNKNOWN, problem=f"{step.table} is not there")
+    match step:
+        case AddColumns():
+            return _columns(step, shape)
+        case ChangeColumn():
+            return _change(step, shape)
+        case AddIndex():
+            live = shape.index(step.index.name)
+            reasons = None if live is None else index_reasons(step.index, live, shape)
+            return _single(step, f"index {step.index.name}", reasons)
+        case AddForeignKey():
+            return _foreign_key(step, shape)
+        case DropForeignKey():
+            return _PRESENT if shape.foreign_key(step.foreign_key.name) is None else Standing(Seen.ABSENT, step)
+        case DropIndex():
+            return _PRESENT if shape.index(step.index.name) is None else Standing(Seen.ABSENT, step)
+        case DropColumns():
+            there = tuple(c for c in step.columns if shape.column(c.name) is not None)
+            return _some(len(there), len(step.columns), replace(step, columns=there))
+
+
+def _columns(step: AddColumns, shape: Shape) -> Standing:
+    missing: list[Column] = []
+    for wanted in step.columns:
+        live = shape.column(wanted.name)
+        if live is None:
+            missing.append(wanted)
+        elif reasons := column_reasons(wanted, live, shape):
+            return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {wanted.name}", reasons))
+    return _some(len(missing), len(step.columns), replace(step, columns=tuple(missing)))
+
+
+def _change(step: ChangeColumn, shape: Shape) -> Standing:
+    """Only the type may change: a MODIFY drops in silence whatever else its definition leaves out."""
+    live = shape.column(step.after.name)
+    if live is None:
+        return Standing(Seen.UNKNOWN, problem=f"column {step.after.name} is not there")
+    if not column_reasons(step.after, live, shape):
+        return _PRESENT
+    if reasons := column_reasons(replace(step.before, type=live.type), live, shape):
+        return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {live.name}", reasons))
+    if live.type != step.before.type:
+        other = (f"type is {live.type}, was {step.before.type} when this was planned",)
+        return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {live.name}", other))
+    dropped = column_reasons(replace(step.after, type=live.type), live, shape)
+    if dropped:
+        return Standing(Seen.ABSENT, problem=f"the change of {live.name} would change more than its type: {dropped[0]}")
+    return Standing(Seen.ABSENT, step)
+
+
+def _foreign_key(step: AddForeignKey, shape: Shape) -> Standing:
+    key = step.foreign_key
+    live = shape.foreign_key(key.name)
+    found = _single(step, f"foreign key {key.name}", None if live is None else key_reasons(key, live))
+    if found.seen is Seen.ABSENT and not _served(key, shape):
+        columns = ", ".join(key.columns)
+        return Standing(
+            Seen.ABSENT, problem=f"no index of {shape.table} begins with ({columns}): the server would add one"
+        )
+    return found
+
+
+def _served(key: ForeignKey, shape: Shape) -> bool:
+    """Whether an index begins with the key's columns, whole and in order, so that the server makes none itself."""
+    wanted = [c.lower() for c in key.columns]
+    for index in shape.indexes:
+        first = index.parts[: len(wanted)]
+        whole = all(p.expression is None and p.prefix is None for p in first)
+        if index.kind.upper() == "BTREE" and whole and [p.column.lower() for p in first] == wanted:
+            return True
+    return False
+
+
+def _single(step: AlterStep, what: str, reasons: tuple[str, ...] | None) -> Standing:
+    if reasons is None:
+        return Standing(Seen.ABSENT, step)
+    return Standing(Seen.UNKNOWN, problem=_otherwise(what, reasons)) if reasons else _PRESENT
+
+
+def _some(left: int, all_: int, step: AlterStep) -> Standing:
+    if left == 0:
+        return _PRESENT
+    return Standing(Seen.ABSENT if left == all_ else Seen.PARTIAL, step)
+
+
+def _otherwise(what: str, reasons: tuple[str, ...]) -> str:
+    return f"{what} is there and is otherwise: {'; '.join(reasons)}"
