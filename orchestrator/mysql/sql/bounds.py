@@ -1,4 +1,4 @@
-"""Keys as SQL: literals of the column's own type, bounds that one range read answers, and the order that goes with them.
+"""Keys as SQL: literals of the column's own type, bounds that one range read answers, and the order that they follow.
 
 The walk follows the order of the index itself, part by part, so that a part that is stored descending is walked
 descending and no sort is ever needed. Only the server compares and orders; this module only says where a span begins
@@ -23,6 +23,7 @@ from orchestrator.mysql import quote
 Ref = Callable[[str], str]
 _NEVER, _ALWAYS = "1 = 0", "1 = 1"
 _TEMPORAL_TEXT = re.compile(r"[-0-9:. ]+")
+_TEMPORAL = (Family.TEMPORAL, Family.TIME)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -93,7 +94,7 @@ def literal(column: KeyColumn, value: KeyPart) -> str:
         case timedelta():
             return f"TIME'{_time_text(value)}'"
         case str():
-            return _temporal(column, value) if column.type.family in (Family.TEMPORAL, Family.TIME) else quote.text(value)
+            return _temporal(column, value) if column.type.family in _TEMPORAL else quote.text(value)
     raise ValueError(f"{value!r} is not a key value")
 
 
@@ -115,7 +116,7 @@ def order(space: KeySpace, ref: Ref, *, backwards: bool = False) -> str:
 
 
 def selected(space: KeySpace, ref: Ref) -> list[str]:
-    """The key's parts in a select list, in the form that ``read_key`` takes. An ENUM travels as its number: so it orders."""
+    """The key's parts in a select list, as ``read_key`` takes them. An ENUM travels as its number: so it orders."""
     return [ref(c.name) + (" + 0" if c.type.family is Family.ENUM else "") for c in space.columns]
 
 
@@ -162,7 +163,7 @@ def _enum(column: KeyColumn, ref: Ref, value: KeyPart, *, greater: bool, equal: 
     """
     number = int(str(value))
     last = max(len(column.type.labels), number)
-    listed = range(number + (not equal), last + 1) if greater else range(0, number + equal)
+    listed = range(number + (not equal), last + 1) if greater else range(number + equal)
     return f"{ref(column.name)} IN ({', '.join(map(str, listed))})" if listed else _NEVER
 
 

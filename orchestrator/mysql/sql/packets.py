@@ -33,7 +33,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The position after the batch, and what was counted in it. ``pending`` 0: no row is written. ``last``: the pass ends."""
+    """The position after the batch, and what was counted in it. ``pending`` 0: no row is written."""
 
     to: Key | None
     rows: int
@@ -72,7 +72,7 @@ def moved(results: Sequence[Sequence[Row]]) -> Moved:
 
 
 def write_rows(space: KeySpace, span: Span, write: Write, tag: str) -> str:
-    """The UPDATE: rows that somebody else holds are left out, never waited for, so that he never becomes a victim of ours.
+    """The UPDATE: rows that somebody else holds are left out, never waited for, so that nobody becomes our victim.
 
     The hint keeps the derived table apart; merged into the UPDATE, it would wait.
     """

@@ -13,9 +13,7 @@ from orchestrator.model.keys import Key, encode_key
 from orchestrator.mysql.quote import name, text
 from orchestrator.mysql.session import Row
 
-_COLUMNS = (
-    "walk, pass, range_no, lo, hi, position, epoch, rows_done, rows_changed, rows_skipped, done, rows_total"
-)
+_COLUMNS = "walk, pass, range_no, lo, hi, position, epoch, rows_done, rows_changed, rows_skipped, done, rows_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,12 @@ class PassName:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What must still hold when a batch commits: our epoch, and the position from which we counted."""
+    """What must still hold when a batch commits: our epoch, and the position from which we counted.
+
+    ``epoch`` is a name, such as ``:epoch``, only where a plan is shown."""
 
     of: PassName
-    epoch: int
+    epoch: int | str
     at: Key | None
 
     @property
@@ -58,8 +58,13 @@ class Fence:
         )
 
 
-def key_text(key: Key | None) -> str:
+def stored(key: Key | None) -> str | None:
     """A key as it is stored in a position row."""
+    return None if key is None else encode_key(key)
+
+
+def key_text(key: Key | None) -> str:
+    """The same as a literal."""
     return "NULL" if key is None else text(encode_key(key))
 
 

@@ -61,7 +61,7 @@ def estimate_of(rows: Sequence[Row]) -> int:
 
 
 def stretch(space: KeySpace, span: Span, limit_rows: int, counted: Sequence[str], tag: str = "") -> str:
-    """The next ``limit_rows`` rows of ``span`` in the order of the walk, for ``stretch_of``: the last key and the counts."""
+    """The next ``limit_rows`` rows of ``span`` in the order of the walk, for ``stretch_of``: last key and counts."""
     keys = [f"{part} AS k{n}" for n, part in enumerate(selected(space, ref))]
     conditions = [f"{condition} AS c{n}" for n, condition in enumerate(counted)]
     names = [f"d.k{n}" for n in range(len(keys))]
@@ -111,8 +111,8 @@ def looked_at(space: KeySpace, keys: Sequence[Key], conditions: Sequence[str], *
     return f"SELECT {_tagged(tag)}{parts} FROM {source(space)} WHERE {among(space, keys, ref)}{share}"
 
 
-def newest_from(space: KeySpace, rows: int, backwards_by: str = "") -> str:
-    """The key from which on the last ``rows`` rows follow: exclusive, so no row means that the whole table is newest."""
+def before_last(space: KeySpace, rows: int) -> str:
+    """The key behind which the last ``rows`` rows are; no row when the table has no more than these."""
     parts = ", ".join(selected(space, ref))
     return f"SELECT {parts} FROM {source(space)} ORDER BY {order(space, ref, backwards=True)} LIMIT 1 OFFSET {rows}"
 

@@ -1,0 +1,121 @@
+"""The keyed walk that fill, compare and the scans share: stretches of rows, sized by time, that tile the key space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from orchestrator.model.keys import Key
+from orchestrator.mysql.persistence import Backoff, persist
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql.bounds import KeySpace, Span, read_key
+from orchestrator.mysql.sql.rows import Stretch, last_key, stretch, stretch_of
+from orchestrator.ports import Clock
+
+T = TypeVar("T")
+FIRST_ROWS = 200
+_TELLING_ROWS = 50
+_LATE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """How many rows the next batch may have, so that it takes ``target_s``: grows twofold at most, shrinks as it must.
+
+    ``row_s`` is what reading one row cost of late, ``written_s`` what writing one did; None before it was measured.
+    """
+
+    target_s: float
+    most_rows: int
+    rows: int
+    row_s: float | None = None
+    written_s: float | None = None
+
+    @staticmethod
+    def start(target_s: float, most_rows: int) -> BatchSize:
+        return BatchSize(target_s, most_rows, max(1, min(FIRST_ROWS, most_rows)))
+
+    def after(self, rows: int, took_s: float) -> BatchSize:
+        """The size after a batch of ``rows`` rows that took ``took_s`` in all."""
+        if rows <= 0:
+            return self.clamped(self.rows * 2)
+        cost_s = max(took_s, 1e-6) / rows
+        # The slower of the last two counts: one lucky batch must not make the next one late.
+        judged_s = cost_s if self.row_s is None else max(cost_s, (cost_s + self.row_s) / 2)
+        return replace(self.clamped(min(self.rows * 2, int(self.target_s / judged_s))), row_s=cost_s)
+
+    def wrote(self, written: int, took_s: float) -> BatchSize:
+        """Learn from what writing ``written`` rows took; a few rows say nothing, there the commit is most of it."""
+        return self if written < _TELLING_ROWS else replace(self, written_s=took_s / written)
+
+    def fits(self, pending: int) -> bool:
+        """Whether writing ``pending`` rows is expected to stay near the target."""
+        return self.rows == 1 or pending * (self.written_s or 0.0) <= _LATE * self.target_s
+
+    def shrunk_for(self, pending: int) -> BatchSize:
+        """The size at which the same share of pending rows takes the target time."""
+        return self.clamped(int(self.rows * self.target_s / max(1e-6, pending * (self.written_s or 0.0))))
+
+    def halved(self) -> BatchSize:
+        return self.clamped(self.rows // 2)
+
+    def clamped(self, rows: int) -> BatchSize:
+        return replace(self, rows=max(1, min(rows, self.most_rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads stretches of one key space; ``counted`` are conditions (0 or 1) over the row ``t``."""
+
+    session: Session
+    space: KeySpace
+    counted: tuple[str, ...]
+    tag: str = ""
+
+    def last(self) -> Key | None:
+        """The last key that exists now; None: the table is empty."""
+        row = self.session.one(last_key(self.space))
+        return None if row is None else read_key(self.space, row)
+
+    def next(self, span: Span, limit_rows: int) -> Stretch:
+        """The next rows of ``span``; when they are its last ones, the stretch ends where ``span`` ends, also when that
+        is open. So stretches tile a span. Raises ServerError, ServerUnreachable."""
+        row = self.session.one(stretch(self.space, span, limit_rows, self.counted, self.tag))
+        if row is None:
+            return Stretch(span, 0, (0,) * len(self.counted), True, "")
+        found = stretch_of(self.space, span, row)
+        return found if found.rows >= limit_rows else replace(found, span=span)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How a reading walk waits: ``wait`` gets seconds and a reason, and may raise to end the walk."""
+
+    clock: Clock
+    backoff: Backoff
+    wait: Callable[[float, str], None]
+
+    def ask(self, question: Callable[[], T]) -> T:
+        """The answer to something that only reads. Raises ServerError, ServerUnreachable."""
+        return persist(question, self.backoff, self.wait)
+
+
+def stretches(reader: Reader, span: Span, size: BatchSize, patience: Patience) -> Iterator[Stretch]:
+    """Stretches that tile ``span`` without gap or overlap, sized by the time that each took, its use included."""
+    at = span.lo
+    while True:
+        began = patience.clock.monotonic()
+        ahead, rows = Span(at, span.hi), size.rows
+        found = patience.ask(lambda ahead=ahead, rows=rows: reader.next(ahead, rows))
+        yield found
+        if found.span.hi == span.hi:
+            return
+        size = size.after(found.rows, patience.clock.monotonic() - began)
+        at = found.span.hi
+
+
+def chunks(keys: Sequence[Key], size: int) -> Iterator[Sequence[Key]]:
+    """``keys`` in pieces of at most ``size``."""
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]

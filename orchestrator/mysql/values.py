@@ -1,0 +1,91 @@
+"""Live values that a mapping cannot carry: grouped byte by byte, shown so that nothing in them stays invisible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orchestrator.model.facts import ValueCount
+from orchestrator.mysql.keyset import Reader
+from orchestrator.mysql.sql.bounds import Span, read_key, show
+from orchestrator.mysql.sql.rows import grouped, listed
+
+SHOWN_CHARACTERS = 64
+SAMPLES = 10
+_MOST_VALUES = 50
+_REST = "(other values)"
+_SAMPLE_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What may be wrong with one mapping's value in a row ``t``. ``name`` is SQL: the class, or NULL; ``value`` is SQL:
+    the value's first bytes as a binary string, so that values which only a collation thinks equal stay apart."""
+
+    mapping: str
+    name: str
+    value: str
+
+
+def shown(value: object) -> str:
+    """``'done '``: quoted; with what it is made of in hex when a person could not see it all. NULL as such."""
+    if value is None:
+        return "NULL"
+    raw = value if isinstance(value, bytes) else str(value).encode()
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return f"0x{raw.hex()}"
+    visible = text.isprintable() and text == text.strip()
+    return f"'{text}'" if visible else f"{text!r} (0x{raw.hex()})"
+
+
+class ValueTally:
+    """Counts by mapping, value and class; bounded whatever the table holds."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._keys: dict[tuple[str, str, str], list[str]] = {}
+
+    def add(self, mapping: str, value: object, problem: str, rows: int) -> None:
+        at = (mapping, shown(value), problem)
+        if at not in self._counts and len(self._counts) >= _MOST_VALUES:
+            at = (mapping, _REST, problem)
+        self._counts[at] = self._counts.get(at, 0) + rows
+
+    def sample(self, mapping: str, value: object, problem: str, key: str) -> None:
+        at = (mapping, shown(value), problem)
+        kept = self._keys.setdefault(at, []) if at in self._counts else []
+        if len(kept) < SAMPLES:
+            kept.append(key)
+
+    def wants_keys(self) -> bool:
+        return any(len(self._keys.get(at, ())) < min(SAMPLES, rows) for at, rows in self._counts.items())
+
+    def counts(self) -> tuple[ValueCount, ...]:
+        """Most rows first."""
+        ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
+        return tuple(
+            ValueCount(mapping, value, rows, tuple(self._keys.get((mapping, value, problem), ())), problem)
+            for (mapping, value, problem), rows in ordered
+        )
+
+
+def count_values(reader: Reader, span: Span, problems: Iterable[Problem]) -> tuple[ValueCount, ...]:
+    """The values of ``span`` that are wrong. Raises ServerError."""
+    tally = ValueTally()
+    add_values(reader, span, problems, tally)
+    return tally.counts()
+
+
+def add_values(reader: Reader, span: Span, problems: Iterable[Problem], tally: ValueTally) -> None:
+    """The same, added to what was counted before. Raises ServerError."""
+    for problem in problems:
+        condition, columns = f"{problem.name} IS NOT NULL", (problem.name, problem.value)
+        for name, value, rows in reader.session.query(grouped(reader.space, span, condition, columns, reader.tag)):
+            tally.add(problem.mapping, value, str(name), int(rows))
+        if tally.wants_keys():
+            text = listed(reader.space, span, condition, columns, _SAMPLE_ROWS, reader.tag)
+            for *parts, name, value in reader.session.query(text):
+                key = show(reader.space, read_key(reader.space, parts))
+                tally.sample(problem.mapping, value, str(name), key)
