@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import date
 from itertools import pairwise
 
 from orchestrator.model.runbook import (
@@ -163,7 +164,20 @@ def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
 def waivers(form: list[forms.WaiverForm], build: Builder) -> tuple[Waiver, ...]:
     """Rules that are knowingly broken, each with its reason."""
     build.once(("waivers",), (w.rule for w in form), "waiver")
+    for i, waiver in enumerate(form):
+        if waiver.until and not _is_day(waiver.until):
+            build.note(
+                ("waivers", i, "until"), f"{waiver.until} is no day of the calendar", "YYYY-MM-DD", "correct the day"
+            )
     return tuple(Waiver(w.rule, w.reason, w.evidence, w.until) for w in form)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def notify(form: forms.CommandForm | None, build: Builder) -> tuple[str, ...]:
