@@ -54,7 +54,13 @@ class ReadSwitch:
             MeasureBaselines(gates=settings.gates),
             OpenWrites(ttl_s=settings.ttl_s),
             *(
-                SetPercent(percent=p, hold_s=settings.hold_s, ttl_s=settings.ttl_s, gates=settings.gates)
+                SetPercent(
+                    percent=p,
+                    hold_s=settings.hold_s,
+                    ttl_s=settings.ttl_s,
+                    gates=settings.gates,
+                    baselines=record.baselines,
+                )
                 for p in settings.percents
             ),
             KeepFlags(),

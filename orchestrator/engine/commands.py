@@ -35,6 +35,15 @@ class Commands:
 
         Raises UsageError when ``phase`` is not the next; the refusals of the phase before anything is written.
         """
+        planner = self.ready(phase)
+        if isinstance(planner, str):
+            return planner
+        record = self._entry.present()
+        self._entry.admit(record, planner)
+        return self._run(planner, record, on_conflict=on_conflict)
+
+    def ready(self, phase: str | None) -> Phase | str:
+        """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError."""
         record = self._entry.present()
         if record.state is State.FINISHED:
             return "this rollout is finished"
@@ -49,9 +58,7 @@ class Commands:
                 f"the stages in their order: {', '.join(FORWARD)}",
                 f"rollout next --phase {wanted}",
             )
-        planner = self._p.forward[FORWARD.index(wanted)]
-        self._entry.admit(record, planner)
-        return self._run(planner, record, on_conflict=on_conflict)
+        return self._p.forward[FORWARD.index(wanted)]
 
     def rollback(self, target: str, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Lower the flags at once and without the lease, stop whoever runs, then walk the plan backwards."""

@@ -94,6 +94,10 @@ class Planner:
         self._p = parts
         self._entry = Entry(parts, Engine(parts))
 
+    def present(self) -> Record:
+        """The record as it stands now, corrected by what the server shows."""
+        return self._entry.present()
+
     def plan(self, only: str | None = None) -> Plan:
         """Every forward stage that is not done, or only one. Raises what ``Entry.present`` raises."""
         record = self._entry.present()

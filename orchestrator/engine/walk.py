@@ -15,6 +15,7 @@ from orchestrator.model.facts import MismatchClass, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining, unaccepted
 from orchestrator.model.step import (
+    Compare,
     DropColumns,
     DropForeignKey,
     DropIndex,
@@ -206,7 +207,16 @@ class Engine:
                 changed = replace(changed, baselines=tuple(sorted(outcome.figures.items())))
             case _:
                 pass
+        if isinstance(step, Compare) and step.relation == "corresponds":
+            outcome = self._metered(outcome)
         return self.record(changed, EventKind.STEP_DONE, outcome.note, step=step_key(step), outcome=outcome)
+
+    def _metered(self, outcome: Outcome) -> Outcome:
+        """A comparison while both are written also says what going back would lose, for ``status``."""
+        reading = self._p.observer.look(frozenset({Need.METER})).meter
+        if reading is None or reading.value is None:
+            return outcome
+        return replace(outcome, figures=outcome.figures | {"meter_rows": float(reading.value.rows)})
 
     def _completed(self, record: Record, phase: Phase) -> Ended:
         name = phase.name

@@ -178,13 +178,16 @@ class OpenWrites:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPercent:
-    """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch."""
+    """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch.
+
+    ``baselines``: the figure of each gate before anything moved."""
 
     kind: Literal["set-percent"] = "set-percent"
     percent: int
     hold_s: float
     ttl_s: float
     gates: tuple[str, ...]
+    baselines: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ The flags are a dead man's switch: while this driver watches it renews them; whe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from orchestrator.model.gate import GateRun, GateWord
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
@@ -27,14 +27,13 @@ _ANSWER_S = 2.0
 
 
 class RampDriver:
-    """Driver of ReadsStep. ``baselines`` gives the figures measured before the ramp, by gate name."""
+    """Driver of ReadsStep."""
 
     def __init__(self, runbook: Runbook, flags: Flags, gates: GateRunner, clock: Clock) -> None:
         self._runbook = runbook
         self._flags = flags
         self._gates = gates
         self._clock = clock
-        self.baselines: Mapping[str, float] = {}
 
     def describe(self, step: ReadsStep) -> Sequence[str]:
         match step:
@@ -127,7 +126,7 @@ class RampDriver:
     def _hold(self, step: SetPercent, beat: Beat) -> Outcome:
         began = self._clock.monotonic()
         self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
-        runs = [GateRun(self._runbook.gate(name), self.baselines.get(name)) for name in step.gates]
+        runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
         held_s, last = 0.0, began
         while True:
             signal = beat(_progress(step, held_s, runs))

@@ -1,0 +1,212 @@
+"""Wiring: settings and a runbook become everything that acts. The only module that knows concrete classes."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import phases
+from orchestrator.checks import all_checks
+from orchestrator.drivers.ddl.native import NativeDdlDriver
+from orchestrator.drivers.reads.gates import Gates
+from orchestrator.drivers.reads.ramp import RampDriver
+from orchestrator.drivers.rows.compare import CompareDriver
+from orchestrator.drivers.rows.fill import FillDriver
+from orchestrator.drivers.shadow.triggers import TriggerDriver
+from orchestrator.drivers.waiting import WaitDriver
+from orchestrator.engine import Commands, Parts
+from orchestrator.engine.judging import Judge
+from orchestrator.engine.looking import compare_now
+from orchestrator.engine.plan import Planner
+from orchestrator.model.advice import Advice, advise
+from orchestrator.model.facts import Facts, MissingPrivilege, Need
+from orchestrator.model.outcome import Outcome, Progress
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Ask, Event, Record
+from orchestrator.model.verdict import Verdict
+from orchestrator.mysql.flags import FlagTable
+from orchestrator.mysql.observer import MysqlObserver
+from orchestrator.mysql.site import Site
+from orchestrator.ports import Driver, Listener, Watcher
+from orchestrator.settings import ServerSettings
+from orchestrator.store.mysql import MysqlStore
+from orchestrator.telemetry.notify import Notifier
+
+
+SETTINGS_CHECKS = frozenset({"server-kind", "server-settings", "writable-primary"})
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def whoami() -> str:
+    """The person and machine that history and leases name."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None: never."""
+
+    rollout: str
+    table: str
+    record: Record | None
+    advice: Advice
+    progress: Progress | None
+    lag_s: float | None
+    drift: int | None
+    read_percent: int
+    new_writes: bool
+    meter: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    parts: Parts
+    commands: Commands
+    planner: Planner
+    store: MysqlStore
+    observer: MysqlObserver
+    closers: tuple[Callable[[], None], ...]
+
+    def close(self) -> None:
+        for close in self.closers:
+            close()
+
+    def status(self, *, meter: bool = False) -> Status:
+        """Reads the state and a few cheap facts; ``meter`` scans the table."""
+        id = self.parts.runbook.id
+        record = self.store.load(id)
+        holder = self.store.holder(id) if record is not None else None
+        needs = frozenset({Need.FLAG, Need.REPLICAS} | ({Need.METER} if meter else set()))
+        facts = self.observer.look(needs)
+        events = self.store.history(id) if record is not None else ()
+        told = self.store.read_progress(id) if holder is not None else None
+        flag = facts.flag.value if facts.flag is not None else None
+        return Status(
+            rollout=id,
+            table=str(self.parts.runbook.table),
+            record=record,
+            advice=advise(record, holder),
+            progress=told[0] if told is not None else None,
+            lag_s=_worst_lag_s(facts),
+            drift=_last_figure(events, "mismatches"),
+            read_percent=flag.effective_percent if flag is not None else 0,
+            new_writes=flag.effective_new_writes if flag is not None else False,
+            meter=_meter(facts, events, self.parts.clock.now()),
+        )
+
+    def compare(self) -> Outcome:
+        """``rollout verify``: one full comparison by the relation that holds now."""
+        record = self.planner.present()
+        return compare_now(self.parts, record)
+
+    def missing(self) -> tuple[tuple[MissingPrivilege, ...], tuple[Verdict, ...]]:
+        """Privileges that the account lacks, and checks of the server's settings that do not pass."""
+        facts = self.observer.look(frozenset({Need.PRIVILEGES}))
+        found = facts.privileges.value if facts.privileges is not None else None
+        verdicts = self.parts.judge.everything()
+        settings = [v for v in verdicts if v.check in SETTINGS_CHECKS and not v.good]
+        return found or (), tuple(settings)
+
+    def snapshots(self) -> Sequence[tuple[Record, tuple[Progress, datetime] | None, Facts | None]]:
+        """What a scrape shows: every rollout of the store, and facts of ours."""
+        needs = frozenset({Need.FLAG, Need.REPLICAS, Need.MIRROR})
+        return [
+            (r, self.store.read_progress(r.id), self.observer.look(needs) if r.id == self.parts.runbook.id else None)
+            for r in self.store.rollouts()
+        ]
+
+
+def _worst_lag_s(facts: Facts) -> float | None:
+    replicas = facts.replicas.value if facts.replicas is not None else None
+    lags = [r.lag_s for r in replicas or () if r.delay_s == 0]
+    return None if any(lag is None for lag in lags) else max((lag for lag in lags if lag is not None), default=None)
+
+
+def _last_figure(events: Sequence[Event], name: str) -> int | None:
+    return next((int(e.figures[name]) for e in reversed(events) if name in e.figures), None)
+
+
+def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, Any] | None:
+    """From a scan just made, else the last one in the history with its age."""
+    if facts.meter is not None and facts.meter.value is not None:
+        classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in facts.meter.value.classes]
+        return {"rows": facts.meter.value.rows, "classes": classes, "age": ""}
+    last = next((e for e in reversed(events) if "meter_rows" in e.figures), None)
+    if last is None:
+        return None
+    age_s = (now - last.at).total_seconds()
+    return {"rows": int(last.figures["meter_rows"]), "classes": [], "age": f" (seen {age_s:.0f} s ago)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Who watches, who listens, and what signals ask for."""
+
+    watcher: Watcher
+    listeners: tuple[Listener, ...] = ()
+    interrupted: Callable[[], Ask | None] = lambda: None
+
+
+def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> App:
+    """Everything for one rollout on one server. Opens no session yet, or only cheap ones; raises ServerUnreachable."""
+    clock = SystemClock()
+    site = Site(settings, runbook, clock)
+    store = MysqlStore(settings, clock)
+    observer = MysqlObserver(site)
+    flags = FlagTable(site)
+    ramp = RampDriver(runbook, flags, Gates(site, observer), clock)
+    drivers = _drivers(site, observer, ramp)
+    parts = Parts(
+        runbook=runbook,
+        store=store,
+        observer=observer,
+        flags=flags,
+        drivers=drivers,
+        judge=Judge(all_checks(runbook), runbook.limits, observer, clock),
+        forward=phases.FORWARD,
+        rollback=phases.Rollback(),
+        finish=lambda waived: phases.Finish(evidence_waived=waived),
+        listeners=(*around.listeners, Notifier(runbook.notify)),
+        watcher=around.watcher,
+        clock=clock,
+        who=whoami(),
+        interrupted=around.interrupted,
+    )
+    return App(
+        parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close)
+    )
+
+
+def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:
+    native, triggers, waiting = NativeDdlDriver(site), TriggerDriver(site), WaitDriver(site, observer)
+    ddl = (
+        "add-columns",
+        "change-column",
+        "add-index",
+        "add-foreign-key",
+        "prove-foreign-key",
+        "drop-foreign-key",
+        "drop-index",
+        "drop-columns",
+    )
+    reads = ("open-writes", "set-percent", "keep-flags", "lower-flags", "measure-baselines", "close-rollout")
+    table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native)
+    table |= dict.fromkeys(("install-trigger", "remove-mirror"), triggers)
+    table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
+    table |= dict.fromkeys(reads, ramp)
+    return table | {"fill": FillDriver(site), "compare": CompareDriver(site)}

@@ -1,0 +1,56 @@
+"""The verbs on the runbook file alone: lint and freeze."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.shared import answer, shared
+from orchestrator.errors import Exit, RunbookError
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(lint)
+    app.command()(freeze)
+
+
+def lint(context: typer.Context) -> None:
+    """Find what is wrong with the runbook from the file alone."""
+    from orchestrator.runbook import lint as find
+
+    of = shared(context)
+    problems = find(of.runbook())
+    words = [{"rule": p.rule, "seen": p.seen, "expected": p.expected, "next": p.next} for p in problems]
+    text = "\n".join(f"{p.rule}: {p.seen}\n wanted  {p.expected}\n do      {p.next}" for p in problems)
+    answer(of, {"problems": words}, text or "nothing found")
+    if problems:
+        raise typer.Exit(int(Exit.RUNBOOK))
+
+
+def freeze(
+    context: typer.Context,
+    check: Annotated[bool, typer.Option("--check", help="Only compare; 1 when the lock differs.")] = False,
+) -> None:
+    """Write the contract's digest beside the runbook, as NAME.lock."""
+    from orchestrator.runbook import canonical
+    from orchestrator.runbook import lint as find
+
+    of = shared(context)
+    runbook = of.runbook()
+    if problems := find(runbook):
+        raise RunbookError(problems[0].seen, problems[0].expected, "rollout lint shows all of them")
+    path = Path(runbook.path).with_suffix(".lock")
+    text = f"{runbook.digest}\n{canonical(runbook.contract)}\n"
+    frozen = path.read_text(encoding="utf-8") if path.exists() else ""
+    same = frozen == text
+    if not check and not same:
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    note = f"{path}: {'is' if same or not check else 'differs from'} the contract {runbook.digest[:8]}"
+    answer(of, {"digest": runbook.digest, "lock": str(path), "same": same}, note)
+    if check and not same:
+        raise typer.Exit(int(Exit.DIFFERS))

@@ -1,0 +1,110 @@
+"""The typer application, the options that every verb shares, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import files, looking, sandbox, walking
+from orchestrator.cli.connect import ServerFlags
+from orchestrator.cli.shared import Shared, errors_become_exit_codes
+
+app = typer.Typer(
+    name="rollout",
+    help="Zero-downtime rollouts for MySQL: one runbook, six stages, and back again.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for room in (walking, looking, files, sandbox):
+    room.register(app)
+
+# Options of the command itself that may also stand behind the verb, as people type them; the value says if one follows.
+_ANYWHERE = {
+    "-f": True,
+    "--runbook": True,
+    "--url": True,
+    "--host": True,
+    "--port": True,
+    "--socket": True,
+    "--user": True,
+    "--defaults-file": True,
+    "--ssl-mode": True,
+    "--ssl-ca": True,
+    "--ssl-cert": True,
+    "--ssl-key": True,
+    "--ask-password": False,
+    "--json": False,
+}
+# Verbs with an option of their own of that name keep it.
+_OWN = {"metrics": {"--host", "--port"}, "sandbox": {"--port"}}
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    runbook: Annotated[
+        str, typer.Option("-f", "--runbook", help="The runbook (else ROLLOUT_RUNBOOK, else rollout.yaml).")
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+    url: Annotated[str | None, typer.Option(help="mysql://user@host:port, without a password.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Host of the primary (else ROLLOUT_HOST, else option files).")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the primary.")] = None,
+    socket: Annotated[str | None, typer.Option(help="Socket of the primary.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Account. Its password: ROLLOUT_PASSWORD, an option file, or a prompt.")
+    ] = None,
+    ask_password: Annotated[bool, typer.Option("--ask-password", help="Ask for the password.")] = False,
+    defaults_file: Annotated[str | None, typer.Option(help="Read only this option file.")] = None,
+    ssl_mode: Annotated[
+        str | None, typer.Option(help="DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY.")
+    ] = None,
+    ssl_ca: Annotated[str | None, typer.Option(help="File of the certificate authorities.")] = None,
+    ssl_cert: Annotated[str | None, typer.Option(help="File of the client's certificate.")] = None,
+    ssl_key: Annotated[str | None, typer.Option(help="File of the client's key.")] = None,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Zero-downtime rollouts for MySQL: one runbook, six stages, and back again."""
+    if version:
+        from importlib.metadata import version as of
+
+        typer.echo(f"rollout {of('rollout')}")
+        raise typer.Exit
+    flags = ServerFlags(url, host, port, socket, user, ask_password, defaults_file, ssl_mode, ssl_ca, ssl_cert, ssl_key)
+    context.obj = Shared(runbook or os.environ.get("ROLLOUT_RUNBOOK", "") or "rollout.yaml", json, flags)
+
+
+def arranged(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the shared options moved before the verb, where typer wants them."""
+    front: list[str] = []
+    rest: list[str] = []
+    own: set[str] = set()
+    waiting = iter(arguments)
+    for argument in waiting:
+        name = argument.split("=", 1)[0]
+        if argument == "--":
+            rest += [argument, *waiting]
+        elif name in _ANYWHERE and name not in own:
+            front.append(argument)
+            if _ANYWHERE[name] and "=" not in argument:
+                front += [value for value in [next(waiting, None)] if value is not None]
+        else:
+            own |= _OWN.get(argument, set()) if not rest else set()
+            rest.append(argument)
+    return front + rest
+
+
+def run() -> None:
+    """Run the command line of this process and leave it with the right exit code."""
+    wants_json = "--json" in sys.argv
+    with errors_become_exit_codes(wants_json):
+        command = typer.main.get_command(app)
+        code = command.main(args=arranged(sys.argv[1:]), prog_name="rollout", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)

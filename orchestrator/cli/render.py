@@ -1,0 +1,269 @@
+"""Tables for people and objects for machines, from the same values. Order: first line who must act, last line what to type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tabulate import tabulate
+
+from orchestrator.cli.ink import paint
+from orchestrator.engine import Ended
+from orchestrator.engine.plan import Plan
+from orchestrator.model.facts import MissingPrivilege
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.state import FORWARD, Event
+from orchestrator.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from orchestrator.app import Status
+
+
+def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
+    """A plain table, indented by one; cells keep their text as it is."""
+    drawn = tabulate(rows, headers=headers, tablefmt="plain", disable_numparse=True, preserve_whitespace=False)
+    return "\n".join(f" {line}".rstrip() for line in drawn.splitlines())
+
+
+def plan_words(plan: Plan) -> dict[str, Any]:
+    """Keys that others build on: digest fingerprint stages[].steps[].sql budgets checks."""
+    return {
+        "rollout": plan.rollout,
+        "digest": plan.digest,
+        "fingerprint": plan.fingerprint,
+        "stages": [
+            {
+                "name": s.name,
+                "state": s.state,
+                "what": s.what,
+                "blocks": s.blocks,
+                "takes": s.takes,
+                "way_back": s.way_back,
+                "problem": s.problem,
+                "steps": [{"key": x.key, "sql": list(x.sql), "blocks": x.blocks} for x in s.steps],
+            }
+            for s in plan.stages
+        ],
+        "budgets": [{"name": b.name, "need": b.need, "have": b.have, "fits": b.fits} for b in plan.budgets],
+        "checks": checks_words(plan.verdicts),
+        "problems": [{"rule": p.rule, "seen": p.seen, "expected": p.expected, "next": p.next} for p in plan.problems],
+    }
+
+
+def plan_text(plan: Plan, *, sql: bool) -> str:
+    parts = [_headline(plan)]
+    rows = [(s.number or "", s.name, s.what, s.blocks, s.takes, s.way_back) for s in plan.stages]
+    parts.append(table(rows, ("#", "stage", "what happens", "blocks the application", "takes", "way back")))
+    parts += [f" {s.name}: not planned yet: {s.problem}" for s in plan.stages if s.problem]
+    if plan.budgets:
+        fits = {True: "yes", False: "NO", None: "cannot say"}
+        rows2 = [(b.name, b.need, b.have, fits[b.fits]) for b in plan.budgets]
+        parts.append(table(rows2, ("budget", "need", "have", "fits")))
+    if plan.verdicts:
+        parts.append(checks_text(plan.verdicts))
+    if sql:
+        parts += [_statements(s.name, x.key, x.sql, x.blocks) for s in plan.stages for x in s.steps]
+    else:
+        parts.append("Statements, in full: rollout plan --sql    Save and bind: rollout plan -o FILE")
+    if plan.problems:
+        parts.append("\n".join(f" refused  {p.seen}" for p in plan.problems))
+    elif plan.stages and plan.stages[0].name in FORWARD:
+        parts.append(f"Next: rollout next --phase {plan.stages[0].name}")
+    elif plan.stages:
+        parts.append("Next: rollout rollback")
+    return "\n\n".join(parts)
+
+
+def _headline(plan: Plan) -> str:
+    facts = plan.facts
+    server = facts.server.value if facts.server is not None else None
+    size = facts.size.value if facts.size is not None else None
+    where = f"on {server.hostname}:{server.port}  MySQL {server.version_text}" if server is not None else "server unseen"
+    replicas = facts.replicas.value if facts.replicas is not None else None
+    names = " ".join(r.name for r in replicas) if replicas else ("none" if replicas is not None else "unseen")
+    rows = ""
+    if size is not None:
+        rows = f"  ~{size.rows_estimate:,} rows {(size.data_bytes + size.index_bytes) / 2**20:.0f} MiB"
+    return (
+        f"{plan.rollout}  {plan.record.table} {where}, replicas {names}{rows}  "
+        f"contract {plan.digest[:8]}  fingerprint {plan.fingerprint.split(':')[0]}  nothing is written"
+    )
+
+
+def _statements(stage: str, key: str, sql: tuple[str, ...], blocks: str) -> str:
+    return "\n".join([f"-- {stage} {key}: blocks {blocks}", *(s if s.startswith("--") else f"{s};" for s in sql)])
+
+
+def checks_words(verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": v.check,
+            "verdict": v.judgement.value,
+            "reason": v.reason,
+            "seen": v.seen,
+            "limit": v.limit,
+            "next": v.next,
+        }
+        for v in verdicts
+    ]
+
+
+def checks_text(verdicts: Sequence[Verdict]) -> str:
+    rows = [(v.check, v.seen, v.limit, paint(v.judgement.value), "" if v.good else v.next) for v in verdicts]
+    return table(rows, ("check", "now", "limit", "verdict", ""))
+
+
+def ended_text(ended: Ended) -> str:
+    record = ended.record
+    following = record.next_phase
+    lines = [f"{record.id}  {record.phase}  {paint(record.state.value)}  {ended.note}".rstrip()]
+    if record.state.value == "finished":
+        lines.append("Next: rollout purge removes the history and the flag row, when nobody reads it any more")
+    elif record.state.value == "rolled-back":
+        lines.append(f"Next: rollout next --phase {following}" if following else "Next: rollout status")
+    else:
+        lines.append(f"Next: rollout next --phase {following}" if following else "Next: rollout finish")
+    return "\n".join(lines)
+
+
+def status_words(seen: Status) -> dict[str, Any]:
+    """Keys that others build on: rollout table phase state who_must_act next_command progress lag_ms drift read_percent
+    new_writes meter."""
+    record = seen.record
+    progress = seen.progress
+    return {
+        "rollout": seen.rollout,
+        "table": seen.table,
+        "phase": record.phase if record is not None else "",
+        "state": record.state.value if record is not None else "new",
+        "who_must_act": seen.advice.who,
+        "next_command": seen.advice.command,
+        "line": seen.advice.line,
+        "progress": None
+        if progress is None
+        else {
+            "done": progress.done,
+            "total": progress.total,
+            "unit": progress.unit,
+            "rate_per_s": progress.rate_per_s,
+            "eta_s": progress.eta_s,
+            "throttled_s": progress.throttled_s,
+            "note": progress.note,
+        },
+        "lag_ms": None if seen.lag_s is None else round(seen.lag_s * 1000),
+        "drift": seen.drift,
+        "read_percent": seen.read_percent,
+        "new_writes": seen.new_writes,
+        "meter": seen.meter,
+        "done": list(record.done) if record is not None else [],
+        "epoch": record.epoch if record is not None else 0,
+        "revision": record.revision if record is not None else 0,
+    }
+
+
+def status_text(seen: Status) -> str:
+    record = seen.record
+    lines = [f"{seen.rollout}  {seen.table}  {seen.advice.line}    {_who(seen.advice.who)}"]
+    rows = []
+    for name in (*FORWARD, "rollback", "finish"):
+        line = record.phase_record(name) if record is not None else None
+        if line is None:
+            if name in FORWARD:
+                rows.append((name, "-", "", "", ""))
+            continue
+        state = "done" if record is not None and name in record.done else line.state.value
+        if name in FORWARD and line.state.value == "done" and record is not None and name not in record.done:
+            state = "undone"
+        rows.append((name, paint(state), _clock(line.began), _took(line.began, line.ended), line.note))
+    lines.append(table(rows, ("stage", "state", "began", "took", "note")))
+    if seen.progress is not None and record is not None and record.state.value == "running":
+        p = seen.progress
+        eta = f", ETA {p.eta_s:.0f} s" if p.eta_s is not None else ""
+        lines.append(f" {p.done:,} of {p.total:,} {p.unit}, {p.rate_per_s:,.0f}/s{eta}  {p.note}".rstrip())
+    lag = "unseen" if seen.lag_s is None else f"{seen.lag_s:.1f} s"
+    drift = "not measured" if seen.drift is None else f"{seen.drift}"
+    writes = "open" if seen.new_writes else "closed"
+    lines.append(f" drift {drift}   lag {lag}   readers {seen.read_percent} %   new_writes {writes}")
+    lines.append(f" going back now would lose: {_meter(seen.meter)}")
+    lines.append(f"Next: {seen.advice.command}    Back: rollout rollback --dry-run")
+    return "\n".join(lines)
+
+
+def _meter(meter: dict[str, Any] | None) -> str:
+    if meter is None:
+        return "not measured (rollout status --meter scans)"
+    if not meter["rows"]:
+        return f"nothing{meter['age']}"
+    classes = ", ".join(f"{c['rows']} rows of class {c['class']}" for c in meter.get("classes", []))
+    return f"{meter['rows']} rows hold what the old column cannot{f' ({classes})' if classes else ''}{meter['age']}"
+
+
+def _who(who: str) -> str:
+    return {"nobody": "nobody must act", "operator": "you must act", "human": "a human must look"}[who]
+
+
+def history_words(event: Event) -> dict[str, Any]:
+    return {
+        "at": event.at.isoformat(),
+        "who": event.who,
+        "event": event.kind.value,
+        "phase": event.phase,
+        "state": event.state,
+        "step": event.step,
+        "note": event.note,
+        "reason": event.reason,
+        "figures": event.figures,
+        "evidence": [list(row) for row in event.evidence],
+        "revision": event.revision,
+    }
+
+
+def history_text(events: Sequence[Event]) -> str:
+    rows = [(_clock(e.at), e.who, e.phase, e.kind.value, e.step, e.note) for e in events if e.kind.value != "intended"]
+    return table(rows, ("when", "who", "stage", "what", "step", "note")) if rows else "nothing was begun"
+
+
+def verify_words(outcome: Outcome) -> dict[str, Any]:
+    """Keys that others build on: rows_table rows_compared mismatches classes samples seconds."""
+    return {
+        "rows_table": int(outcome.figures.get("rows_table", 0)),
+        "rows_compared": int(outcome.figures.get("rows_compared", 0)),
+        "mismatches": int(outcome.figures.get("mismatches", 0)),
+        "classes": {f"{row[1]}: {row[0]}": int(row[2]) for row in outcome.evidence},
+        "samples": {f"{row[1]}: {row[0]}": row[3].split() for row in outcome.evidence},
+        "seconds": outcome.figures.get("seconds", 0.0),
+        "note": outcome.note,
+    }
+
+
+def verify_text(outcome: Outcome) -> str:
+    rows = [tuple(row[:4]) for row in outcome.evidence]
+    shown = table(rows, ("class", "mapping", "rows", "sample keys")) if rows else ""
+    words = verify_words(outcome)
+    first = (
+        f"{words['rows_compared']:,} of {words['rows_table']:,} rows compared, "
+        f"{words['mismatches']} mismatches, {words['seconds']:.1f} s"
+    )
+    return "\n".join(part for part in (first, shown, outcome.note) if part)
+
+
+def doctor_text(missing: Sequence[MissingPrivilege], problems: Sequence[Verdict]) -> str:
+    parts = []
+    if missing:
+        parts.append(table([(m.privilege, m.why) for m in missing], ("missing", "needed for")))
+        parts.append("\n".join(dict.fromkeys(f"{m.grant};" for m in missing)))
+    if problems:
+        parts.append(table([(v.check, v.seen, v.limit, v.next) for v in problems], ("setting", "now", "wanted", "do")))
+    return "\n\n".join(parts) or "the account and the server have all that is needed"
+
+
+def _clock(when: datetime) -> str:
+    return when.astimezone().strftime("%m-%d %H:%M:%S")
+
+
+def _took(began: datetime, ended: datetime | None) -> str:
+    if ended is None:
+        return ""
+    seconds = (ended - began).total_seconds()
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,126 @@
+"""What every verb shares: the options before it, the way an answer is printed, and what an error becomes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import typer
+
+from orchestrator.cli.connect import ServerFlags, server_settings
+from orchestrator.errors import Exit, RolloutError, UsageError
+from orchestrator.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from orchestrator.app import App
+    from orchestrator.cli.signals import Interrupts
+    from orchestrator.model.runbook import Runbook
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The options before the verb."""
+
+    runbook_path: str
+    json: bool
+    flags: ServerFlags
+
+    def runbook(self) -> Runbook:
+        from orchestrator.runbook import load
+
+        return load(Path(self.runbook_path))
+
+    def settings(self) -> ServerSettings:
+        return server_settings(self.flags)
+
+    @contextmanager
+    def opened(self, interrupts: Interrupts | None = None, *, log: bool = False) -> Iterator[App]:
+        """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard error."""
+        from orchestrator.app import Surroundings, build
+        from orchestrator.cli.screen import watcher_for
+
+        runbook = self.runbook()
+        listeners: tuple[Any, ...] = ()
+        if log or os.environ.get("ROLLOUT_LOG"):
+            from orchestrator.telemetry.logs import EventLog
+
+            listeners = (EventLog(),)
+        asked = interrupts.asked if interrupts is not None else (lambda: None)
+        around = Surroundings(watcher_for(sys.stderr, self.json), listeners, asked)
+        app = build(runbook, self.settings(), around)
+        try:
+            yield app
+        finally:
+            app.close()
+
+
+def shared(context: typer.Context) -> Shared:
+    found = context.find_root().obj
+    assert isinstance(found, Shared)
+    return found
+
+
+def answer(of: Shared, data: dict[str, Any], text: str) -> None:
+    """One object on standard output: JSON where it was asked for, else text for people."""
+    print(json.dumps(data, ensure_ascii=False, default=str) if of.json else text)
+
+
+def confirmed(yes: bool, question: str) -> None:
+    """Go on only when somebody says so. Raises UsageError without a terminal and without ``-y``."""
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("there is no terminal to confirm on", "a terminal, or -y", "add -y when the plan was read")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError("not confirmed; nothing was changed", "y", "the same command again when you are sure")
+
+
+@contextmanager
+def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
+    """Every way out of a verb, as its exit code; a traceback reaches nobody, but for our own bugs with ROLLOUT_DEBUG."""
+    try:
+        yield
+    except RolloutError as error:
+        _tell(error, wants_json)
+        sys.exit(int(error.exit_code))
+    except click.exceptions.Exit as left:
+        sys.exit(left.exit_code)
+    except click.ClickException as error:
+        wrong = UsageError(error.format_message(), "a command line that rollout knows", "rollout --help")
+        _tell(wrong, wants_json)
+        sys.exit(int(Exit.USAGE))
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away (| head): nothing is wrong, and nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if os.environ.get("ROLLOUT_DEBUG"):
+            raise
+        bug = RolloutError(
+            f"{type(error).__name__}: {error}",
+            "no error that rollout does not know",
+            "this is a bug of ours: run it again with ROLLOUT_DEBUG=1 and report the traceback; rollout status says where it stands",
+        )
+        _tell(bug, wants_json)
+        sys.exit(int(Exit.BUG))
+
+
+def _tell(error: RolloutError, wants_json: bool) -> None:
+    if wants_json:
+        print(json.dumps(error.as_dict(), ensure_ascii=False))
+        return
+    rows = (("seen", error.seen), ("wanted", error.expected), ("do", error.next))
+    print(f"{error.code}{'':6}exit {int(error.exit_code)}", file=sys.stderr)
+    for name, text in rows:
+        print(f" {name:<8}{text}", file=sys.stderr)

@@ -1,0 +1,36 @@
+"""Running a step that only looks, without a lease and without a trace: ``rollout verify`` at any time."""
+
+from __future__ import annotations
+
+from orchestrator.engine.parts import Parts
+from orchestrator.model.outcome import GO, Outcome, Progress, Signal, SignalKind
+from orchestrator.model.state import Record
+from orchestrator.model.step import Compare
+
+
+class LoneBeat:
+    """A beat that listens to signals only. Its epoch is 0: nothing fenced could be written with it."""
+
+    epoch = 0
+
+    def __init__(self, parts: Parts, record: Record, step: Compare) -> None:
+        self._p = parts
+        self._record = record
+        self._step = step
+
+    def __call__(self, progress: Progress) -> Signal:
+        self._p.watcher.progress(self._record, self._step, progress, GO)
+        asked = self._p.interrupted()
+        return GO if asked is None else Signal(SignalKind.ABORT, "interrupted")
+
+
+def compare_now(parts: Parts, record: Record) -> Outcome:
+    """One full comparison by the relation that holds now. Writes nothing."""
+    step = Compare(
+        table=record.table,
+        walk=record.walk,
+        purpose="verify",
+        relation="corresponds" if record.both_written else "old-is-truth",
+        target_time_s=parts.runbook.phases.target_time_s,
+    )
+    return parts.drivers[step.kind].apply(step, LoneBeat(parts, record, step))

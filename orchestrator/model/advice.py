@@ -1,0 +1,54 @@
+"""The first and the last line of every screen: where we are, who must act, and the command to type. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.model.state import FINISH, FORWARD, ROLLBACK, Holder, Record, State
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """``who`` is ``nobody``, ``operator`` or ``human`` (somebody must look before anything is typed)."""
+
+    line: str
+    who: str
+    command: str
+
+
+def advise(record: Record | None, holder: Holder | None) -> Advice:
+    """What a person at 3 a.m. needs to know first."""
+    if record is None or record.state is State.NEW:
+        return Advice("nothing was begun", "operator", "rollout plan")
+    phase = record.phase or "new"
+    if record.state is State.RUNNING and holder is not None:
+        since = holder.since.astimezone().strftime("%H:%M:%S")
+        return Advice(f"{phase}  running, by {holder.who}@{holder.host} since {since}", "nobody", "rollout status -w")
+    match record.state:
+        case State.FINISHED:
+            return Advice("finished", "nobody", "rollout history")
+        case State.RUNNING:
+            return Advice(f"{phase}  its command is gone; what it did is kept", "operator", _again(record))
+        case State.HELD:
+            return Advice(f"{phase}  held: {record.note}", "operator", _again(record))
+        case State.PAUSED:
+            return Advice(f"{phase}  paused: {record.note}", "operator", _again(record))
+        case State.NEEDS_HUMAN:
+            return Advice(f"{phase}  cannot say what happened: {record.note}", "human", _again(record))
+        case State.ROLLED_BACK:
+            return Advice(f"{phase}  rolled back: {record.note}", "operator", _forward(record))
+        case State.DONE | State.NEW:
+            return Advice(f"{phase}  done", "operator", _forward(record))
+
+
+def _forward(record: Record) -> str:
+    following = record.next_phase
+    return f"rollout next --phase {following}" if following else "rollout finish"
+
+
+def _again(record: Record) -> str:
+    if record.phase == ROLLBACK:
+        return f"rollout rollback --to {record.target}" if record.target else "rollout rollback"
+    if record.phase == FINISH:
+        return "rollout finish"
+    return f"rollout next --phase {record.phase}" if record.phase in FORWARD else "rollout next"

@@ -1,0 +1,46 @@
+"""Calls the runbook's command with one JSON event when somebody should look: on a hold, a way back, a finish, a question."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.telemetry.words import event_words
+
+TOLD = frozenset(
+    {
+        EventKind.HELD,
+        EventKind.WENT_BACK,
+        EventKind.ROLLED_BACK,
+        EventKind.FAILED,
+        EventKind.NEEDS_HUMAN,
+        EventKind.FINISHED,
+    }
+)
+_TIMEOUT_S = 10.0
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
+
+
+class Notifier:
+    """Listener. The command gets the event on standard input; no shell; what it does never changes the rollout."""
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        self._argv = argv
+
+    def event(self, record: Record, event: Event) -> None:
+        if not self._argv or event.kind not in TOLD:
+            return
+        text = json.dumps(event_words(record, event), ensure_ascii=False)
+        environment = {k: os.environ[k] for k in _PASSED if k in os.environ}
+        try:
+            ended = subprocess.run(
+                self._argv, input=text, text=True, timeout=_TIMEOUT_S, capture_output=True, env=environment, check=False
+            )
+            problem = "" if ended.returncode == 0 else f"exit code {ended.returncode}"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = f"{type(error).__name__}"
+        if problem:
+            print(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on", file=sys.stderr)
