@@ -1,0 +1,124 @@
+"""What the account lacks for the whole way from ddl to finish, each with the exact GRANT and the stage that needs it.
+
+Measured: ALTER alone is enough for every ALTER that we send but a foreign key, which needs REFERENCES on the parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from orchestrator.model.contract import TableName
+from orchestrator.model.facts import MissingPrivilege
+from orchestrator.model.runbook import Runbook
+from orchestrator.mysql import quote
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.look.rights import Rights, read_rights
+from orchestrator.mysql.look.unseen import EVERYWHERE, PERFORMANCE_SCHEMA, Account
+from orchestrator.mysql.session import Session
+
+_STATE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX")
+_CHILDREN = "SELECT FOR_NAME FROM information_schema.INNODB_FOREIGN WHERE REF_NAME = %s"
+_SETTINGS = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators')"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    right: str
+    why: str
+
+
+_ON_TABLE = (
+    _Wanted("SELECT", "every stage reads the table"),
+    _Wanted("ALTER", "needed for ddl"),
+    _Wanted("UPDATE", "needed for backfill, shadow-write and the mirror, whose triggers run as this account"),
+    _Wanted("TRIGGER", "needed for shadow-write, and to see triggers at all: without it there seem to be none"),
+)
+_ON_TABLE_WITHOUT_MAPPINGS = _ON_TABLE[:2]
+_GLOBAL = (
+    _Wanted("PROCESS", "needed by the checks: transactions, row versions, history list; lists are empty without it"),
+    _Wanted("REPLICATION CLIENT", "needed by the checks: how replicas fare (there too)"),
+    _Wanted("REPLICATION SLAVE", "needed by the checks: which replicas there are"),
+)
+
+
+def read_missing(
+    session: Session, runbook: Runbook, state_schema: str, account: Account
+) -> tuple[MissingPrivilege, ...]:
+    """Everything that is missing, the table's rights first; empty when nothing is. Raises ServerError."""
+    rights = read_rights(session)
+    return tuple(
+        [
+            *_table_rights(rights, runbook, account),
+            *_parent_rights(rights, runbook, account),
+            *_state_rights(rights, state_schema, account),
+            *_looking_rights(rights, runbook, account),
+            *_trigger_rights(session, rights, runbook),
+            *_hidden_children(session, rights, runbook.table, account),
+        ]
+    )
+
+
+def _table_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
+    of = runbook.table
+    for wanted in _ON_TABLE if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
+        if not rights.on_table(wanted.right, of.schema, of.name):
+            yield MissingPrivilege(wanted.right, account.grant(wanted.right, quote.table(of)), wanted.why)
+
+
+def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
+    for key in runbook.contract.foreign_keys:
+        parent = key.references
+        for right, why in (
+            ("REFERENCES", "needed for ddl"),
+            ("SELECT", "needed for ddl, to prove that no row is without its parent"),
+        ):
+            if not rights.on_table(right, parent.schema, parent.name):
+                grant = account.grant(right, quote.table(parent))
+                yield MissingPrivilege(right, grant, f"{why}: foreign key {key.name}")
+
+
+def _state_rights(rights: Rights, schema: str, account: Account) -> Iterator[MissingPrivilege]:
+    missing = [right for right in _STATE if not rights.on_schema(right, schema)]
+    if missing:
+        grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
+        yield MissingPrivilege(
+            ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}"
+        )
+
+
+def _looking_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
+    if not rights.on_schema("SELECT", "performance_schema"):
+        why = "needed by the checks: metadata locks, transactions, replication"
+        yield MissingPrivilege("SELECT", account.grant("SELECT", PERFORMANCE_SCHEMA), why)
+    watched = {"discover": _GLOBAL, "list": _GLOBAL[:2]}.get(runbook.replicas.kind, _GLOBAL[:1])
+    for wanted in watched:
+        if not rights.everywhere(wanted.right):
+            yield MissingPrivilege(wanted.right, account.grant(wanted.right, EVERYWHERE), wanted.why)
+
+
+def _trigger_rights(session: Session, rights: Rights, runbook: Runbook) -> Iterator[MissingPrivilege]:
+    """Error 1419: with the binary log on, only SUPER or a setting of the server lets an account make a trigger."""
+    settings = {str(name): value for name, value in session.query(_SETTINGS)}
+    free = settings.get("log_bin") != "ON" or settings.get("log_bin_trust_function_creators") == "ON"
+    if runbook.contract.mappings and not free and not rights.everywhere("SUPER"):
+        yield MissingPrivilege(
+            "log_bin_trust_function_creators",
+            "SET PERSIST log_bin_trust_function_creators = 1;",
+            "needed for shadow-write: with the binary log on, CREATE TRIGGER needs this setting, or SUPER",
+        )
+
+
+def _hidden_children(session: Session, rights: Rights, of: TableName, account: Account) -> Iterator[MissingPrivilege]:
+    """Tables whose foreign keys refer to ours and that information_schema hides from this account."""
+    try:
+        rows = session.query(_CHILDREN, (f"{of.schema}/{of.name}",))
+    except ServerError as error:
+        if error.is_privilege:
+            return  # PROCESS is missing, and was named above
+        raise
+    for path in sorted({str(path) for (path,) in rows}):
+        schema, _, name = path.partition("/")
+        if not rights.on_table("SELECT", schema, name):
+            grant = account.grant("SELECT", quote.table(TableName(schema, name)))
+            yield MissingPrivilege("SELECT", grant, f"{schema}.{name} refers to {of}, and its locks count as ours")
