@@ -1,0 +1,45 @@
+"""Whether the two triggers of the mirror stand, and are what they would be if they were made now."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from orchestrator.model.facts import MirrorFacts, Presence, Shape, Trigger
+from orchestrator.mysql.relation import Relation
+from orchestrator.mysql.sql.mirror import create_trigger, same_body, trigger_name
+
+Event = Literal["update", "insert"]
+
+
+def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> MirrorFacts:
+    """Compare the live triggers with what the mapping would make of them. ``relation`` None: it cannot be made any more.
+
+    Needs a shape that was read with the TRIGGER privilege: without it the server shows no trigger at all.
+    """
+    update, insert = (_presence(shape, rollout, event, relation) for event in ("update", "insert"))
+    problems = [_order_problem(shape, rollout, event) for event in ("update", "insert")]
+    return MirrorFacts(update, insert, "; ".join(p for p in problems if p))
+
+
+def live_trigger(shape: Shape, rollout: str, event: Event) -> Trigger | None:
+    wanted = trigger_name(rollout, event).lower()
+    return next((t for t in shape.triggers if t.name.lower() == wanted), None)
+
+
+def _presence(shape: Shape, rollout: str, event: Event, relation: Relation | None) -> Presence:
+    live = live_trigger(shape, rollout, event)
+    if live is None:
+        return Presence.ABSENT
+    if relation is None or live.timing != "BEFORE" or live.event.lower() != event:
+        return Presence.CHANGED
+    wanted = create_trigger(relation, shape.table, event, live.name, "")
+    return Presence.PRESENT if same_body(live, wanted) else Presence.CHANGED
+
+
+def _order_problem(shape: Shape, rollout: str, event: Event) -> str:
+    """The application's own triggers run first, or the mirror copies what they then change."""
+    ours = live_trigger(shape, rollout, event)
+    if ours is None:
+        return ""
+    later = [t.name for t in shape.triggers if (t.timing, t.event) == (ours.timing, ours.event) and t.order > ours.order]
+    return f"trigger {', '.join(later)} runs after ours, and what it changes is not mirrored" if later else ""

@@ -1,0 +1,76 @@
+"""How an application obeys the two flags: asked once a poll, held for one poll, decided at a transaction's first statement."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.model.keys import Key, show_key
+from orchestrator.mysql.application_session import ApplicationSession
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.sql import applications as sql
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What holds for one transaction, from its first statement to its end."""
+
+    new_writes: bool = False
+    read_percent: int = 0
+    salt: str = ""
+
+    def reads_new(self, entity: Key) -> bool:
+        """Whether this entity is on the new column."""
+        if self.read_percent >= 100:
+            return True
+        return self.read_percent > 0 and bucket(self.salt, entity) < self.read_percent
+
+
+OLD = Decision()
+WITHOUT_FLAG = Decision(new_writes=True, read_percent=100)
+
+
+def bucket(salt: str, entity: Key) -> int:
+    """``CRC32(CONCAT(salt, ':', keytext)) % 100`` over UTF-8; bytes as lower-case hex, parts joined by a colon."""
+    return zlib.crc32(f"{salt}:{show_key(entity)}".encode()) % 100
+
+
+class FlagReader:
+    """One for each application process; thread-safe. An answer is good for ``poll_s`` from the moment of asking."""
+
+    def __init__(
+        self, session: ApplicationSession, state_schema: str, rollout: str, poll_s: float, monotonic: Callable[[], float]
+    ) -> None:
+        self._session = session
+        self._question = sql.read_flag(state_schema)
+        self._rollout = rollout
+        self._poll_s = poll_s
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._asked_at = float("-inf")
+        self._answer = OLD
+
+    def decide(self) -> Decision:
+        """Call before a transaction begins, never inside one. An unreadable or missing flag means 0 % and old writes."""
+        with self._lock:
+            now = self._monotonic()
+            if now - self._asked_at >= self._poll_s:
+                self._answer = self._ask()
+                self._asked_at = now
+            return self._answer
+
+    def close(self) -> None:
+        with self._lock:
+            self._session.close()
+
+    def _ask(self) -> Decision:
+        try:
+            rows = self._session.query(self._question, (self._rollout,))
+        except ServerError:
+            return OLD
+        if not rows:
+            return OLD
+        new_writes, percent, salt = rows[0]
+        return Decision(bool(new_writes), int(percent), str(salt))
