@@ -1,0 +1,33 @@
+"""The dead man's switch must be renewed while readers move: one that has expired means that they are back already."""
+
+from __future__ import annotations
+
+from orchestrator.checks.reading import NEVER, READS, Given, given, passes, refuses
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Limits
+from orchestrator.model.verdict import ProblemKind, Verdict
+
+_LIMIT = "a flag that has not expired while it is raised"
+
+
+class FlagAlive:
+    name = "flag-alive"
+    needs = frozenset({Need.FLAG})
+    before = NEVER
+    during = frozenset({READS})
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        got = given(self.name, facts.flag, limits, now, _LIMIT)
+        if not isinstance(got, Given):
+            return got
+        flag = got.value
+        if not flag.exists:
+            return passes(self.name, "no flag row: readers are on the old column", _LIMIT)
+        if not flag.expired:
+            left = "never expires" if flag.expires_in_s is None else f"expires in {flag.expires_in_s:.0f} s"
+            return passes(self.name, f"{flag.read_percent} %, {left}", _LIMIT)
+        if flag.read_percent == 0 and not flag.new_writes:
+            return passes(self.name, "lowered", _LIMIT)
+        seen = f"expired at {flag.read_percent} %: applications read the old column already"
+        next = "rollout next --phase read-switch (begins again with the gate before it)"
+        return refuses(self.name, seen, _LIMIT, next, ProblemKind.HELD, goes_back=True)

@@ -1,0 +1,26 @@
+"""What the account lacks is said before the first step, not found out in the middle of the third stage."""
+
+from __future__ import annotations
+
+from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Limits
+from orchestrator.model.verdict import ProblemKind, Verdict
+
+_LIMIT = "every privilege that the stages and checks need"
+
+
+class Privileges:
+    name = "privileges"
+    needs = frozenset({Need.PRIVILEGES})
+    before = frozenset({EXCLUSIVE, ROWS, READS})
+    during = NEVER
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        got = given(self.name, facts.privileges, limits, now, _LIMIT)
+        if not isinstance(got, Given):
+            return got
+        if not got.value:
+            return passes(self.name, "none is missing", _LIMIT)
+        seen = "missing: " + "; ".join(f"{m.privilege} ({m.why})" for m in got.value)
+        return refuses(self.name, seen, _LIMIT, "\n".join(m.grant for m in got.value), ProblemKind.PRIVILEGE)

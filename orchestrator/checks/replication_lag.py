@@ -1,0 +1,43 @@
+"""No replica that counts may be further behind than the limit; one of which nobody can say is never good."""
+
+from __future__ import annotations
+
+from orchestrator.checks.reading import EXCLUSIVE, READS, ROWS, Given, given, holds, passes, unseen
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Limits, ReplicaPolicy
+from orchestrator.model.verdict import Verdict
+
+
+class ReplicationLag:
+    name = "replication-lag"
+    needs = frozenset({Need.REPLICAS})
+    before = frozenset({EXCLUSIVE, ROWS, READS})
+    during = frozenset({ROWS})
+
+    def __init__(self, policy: ReplicaPolicy) -> None:
+        self._policy = policy
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        limit = f"{limits.replication_lag_s:.1f} s on the worst replica"
+        got = given(self.name, facts.replicas, limits, now, limit)
+        if not isinstance(got, Given):
+            return got
+        counted = [r for r in got.value if r.name not in self._policy.delayed]
+        if not counted:
+            return passes(self.name, self._none_counts(len(got.value)), limit)
+        unknown = [r for r in counted if r.lag_s is None]
+        if unknown:
+            why = "; ".join(f"{r.name}: {r.problem or 'nobody can say how far behind it is'}" for r in unknown)
+            return unseen(self.name, why, limit)
+        lag_s, worst = max(((r.lag_s or 0.0, r) for r in counted), key=lambda pair: pair[0])
+        if lag_s > limits.replication_lag_s:
+            delayed = f" (it is delayed by {worst.delay_s} s on purpose)" if worst.delay_s else ""
+            reason = f"{lag_s:.1f}s > {limits.replication_lag_s:.1f}s on {worst.name}{delayed}"
+            next = f"name it under replicas: delayed, if it need not keep up: {worst.name}" if worst.delay_s else ""
+            return holds(self.name, reason, f"{lag_s:.1f} s on {worst.name}", limit, next)
+        return passes(self.name, f"{lag_s:.1f} s on {worst.name}", limit)
+
+    def _none_counts(self, watched: int) -> str:
+        if self._policy.kind == "none":
+            return f"no replica is watched: {self._policy.reason}"
+        return f"all {watched} replicas are named as delayed" if watched else "the primary has no replica"

@@ -1,0 +1,62 @@
+"""Settings without which the other checks are blind, or what is written does not reach a replica as it was written."""
+
+from __future__ import annotations
+
+from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses, unseen
+from orchestrator.model.facts import Facts, Need, ServerFacts
+from orchestrator.model.runbook import Limits
+from orchestrator.model.verdict import Verdict
+
+_LIMIT = "performance_schema and its metadata-lock instrument on; binary log on, ROW, FULL, kept long enough"
+_INSTRUMENT = (
+    "UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl';"
+    " locks taken before that stay invisible until they are released"
+)
+
+
+class ServerSettings:
+    name = "server-settings"
+    needs = frozenset({Need.SERVER})
+    before = frozenset({EXCLUSIVE, ROWS, READS})
+    during = NEVER
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        got = given(self.name, facts.server, limits, now, _LIMIT)
+        if not isinstance(got, Given):
+            return got
+        wrong = _wrong(got.value, limits)
+        if wrong:
+            seen, next = ("; ".join(parts) for parts in zip(*wrong, strict=True))
+            return refuses(self.name, seen, _LIMIT, next)
+        if got.value.metadata_lock_instrument is None:
+            why = "whether the metadata-lock instrument is on needs SELECT on performance_schema"
+            return unseen(self.name, why, _LIMIT, "rollout doctor")
+        kept_s = got.value.binlog_retention_s
+        kept = f"kept for {kept_s / 3600:.0f} h" if kept_s else "kept for ever"
+        return passes(self.name, f"binary log ROW and FULL, {kept}; metadata locks visible", _LIMIT)
+
+
+def _wrong(server: ServerFacts, limits: Limits) -> list[tuple[str, str]]:
+    """Each wrong setting and what mends it."""
+    kept_s = server.binlog_retention_s
+    tests = (
+        (not server.performance_schema, "performance_schema is off", "start the server with performance_schema=ON"),
+        (server.metadata_lock_instrument is False, "the metadata-lock instrument is off", _INSTRUMENT),
+        (not server.log_bin, "the binary log is off", "start the server with log_bin"),
+        (
+            server.binlog_format != "ROW",
+            f"binlog_format is {server.binlog_format}",
+            "SET PERSIST binlog_format = 'ROW'",
+        ),
+        (
+            server.binlog_row_image != "FULL",
+            f"binlog_row_image is {server.binlog_row_image}",
+            "SET PERSIST binlog_row_image = 'FULL'",
+        ),
+        (
+            0 < kept_s < limits.max_wait_s,
+            f"binary logs are kept for {kept_s} s, less than the longest pause ({limits.max_wait_s:.0f} s)",
+            f"SET PERSIST binlog_expire_logs_seconds = {max(86_400, round(limits.max_wait_s) * 10)}",
+        ),
+    )
+    return [(seen, next) for is_wrong, seen, next in tests if is_wrong]
