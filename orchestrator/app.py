@@ -37,7 +37,6 @@ from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
 
-
 SETTINGS_CHECKS = frozenset({"server-kind", "server-settings", "writable-primary"})
 
 
@@ -59,7 +58,8 @@ def whoami() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None: never."""
+    """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
+    never."""
 
     rollout: str
     table: str
@@ -144,8 +144,9 @@ def _last_figure(events: Sequence[Event], name: str) -> int | None:
 def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, Any] | None:
     """From a scan just made, else the last one in the history with its age."""
     if facts.meter is not None and facts.meter.value is not None:
-        classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in facts.meter.value.classes]
-        return {"rows": facts.meter.value.rows, "classes": classes, "age": ""}
+        seen = facts.meter.value
+        classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in seen.classes]
+        return {"rows": seen.rows, "classes": classes, "age": ""}
     last = next((e for e in reversed(events) if "meter_rows" in e.figures), None)
     if last is None:
         return None
@@ -187,9 +188,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         who=whoami(),
         interrupted=around.interrupted,
     )
-    return App(
-        parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close)
-    )
+    return App(parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close))
 
 
 def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:

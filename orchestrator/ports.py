@@ -33,7 +33,8 @@ class Beat(Protocol):
 class Phase(Protocol):
     """Pure planner of one stage.
 
-    ``entry_needs`` are looked at once when the phase is entered or planned, for ``problems``; ``needs`` before each step.
+    ``entry_needs`` are looked at once when the phase is entered or planned, for ``problems``; ``needs`` before each
+    step.
     """
 
     @property
@@ -76,7 +77,8 @@ class Driver(Protocol[StepT]):
     """Effects of one kind of step. Raises only ``errors.RolloutError``; what can be told is an Outcome."""
 
     def describe(self, step: StepT) -> Sequence[str]:
-        """Exactly the statements that would run, one string each, comment tag included. Reads at most; writes nothing."""
+        """Exactly the statements that would run, one string each, comment tag included. Reads at most; writes
+        nothing."""
         ...
 
     def apply(self, step: StepT, beat: Beat) -> Outcome: ...
@@ -100,7 +102,8 @@ class Store(Protocol):
     """Where the state lives. Every write has a client-side time-out; none blocks the way back."""
 
     def load(self, id: str) -> Record | None:
-        """The record, or None. Reads only; works before the store was installed. Raises ConfigurationError for a newer store."""
+        """The record, or None. Reads only; works before the store was installed. Raises ConfigurationError for a
+        newer store."""
         ...
 
     def rollouts(self) -> Sequence[Record]: ...

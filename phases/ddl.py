@@ -1,6 +1,7 @@
 """DDL: the expand, split into the cheapest safe statements, each with its algorithm named.
 
-Why the split (measured on the server): one ALTER runs with the worst algorithm of its clauses. Columns alone are INSTANT;
+Why the split (measured on the server): one ALTER runs with the worst algorithm of its clauses. Columns alone are
+INSTANT;
 with an index they rebuild the table, with a foreign key they copy it.
 """
 
@@ -93,7 +94,8 @@ def _different(diff: ShapeDiff) -> Sequence[Problem]:
 
 
 def _indexes(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
-    """Every column that an index or key names exists, or is added; a unique index must not hold a mapped column alone."""
+    """Every column that an index or key names exists, or is added; a unique index must not hold a mapped column
+    alone."""
     known = {c.name.lower() for c in shape.columns} | {c.name.lower() for c in runbook.contract.columns}
     wanted = [(f"index {i.name}", p) for i in runbook.contract.indexes for p in i.parts]
     wanted += [(f"foreign key {f.name}", IndexPart(c)) for f in runbook.contract.foreign_keys for c in f.columns]
@@ -137,7 +139,8 @@ def _changes(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[Proble
 
 
 def widening(before: Column, after: Column, charset: str) -> str | None:
-    """INSTANT or INPLACE when the change is a safe widening; None when it would rebuild or copy (facts of MySQL 9.7)."""
+    """INSTANT or INPLACE when the change is a safe widening; None when it would rebuild or copy (facts of MySQL
+    9.7)."""
     old, new = before.type, after.type
     if old.base != new.base or before.null != after.null:
         return None

@@ -1,4 +1,5 @@
-"""Finish: the old application is gone and the new one was released without the flag; the mirror goes, the rollout closes."""
+"""Finish: the old application is gone and the new one was released without the flag; the mirror goes, the rollout
+closes."""
 
 from __future__ import annotations
 

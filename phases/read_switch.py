@@ -26,7 +26,8 @@ NAME = "read-switch"
 
 class ReadSwitch:
     """The ramp always begins at 0 % and goes through its gate, also after a watcher was lost: an open flag that this
-    visit did not open is lowered first, never renewed. Percent steps that passed before an interruption are not held again."""
+    visit did not open is lowered first, never renewed. Percent steps that passed before an interruption are not held
+    again."""
 
     name = NAME
     entry_needs = frozenset({Need.SHAPE})

@@ -1,4 +1,5 @@
-"""Shadow-write: from here on both columns move together, whoever writes; then the rows that moved meanwhile are filled."""
+"""Shadow-write: from here on both columns move together, whoever writes; then the rows that moved meanwhile are
+filled."""
 
 from __future__ import annotations
 

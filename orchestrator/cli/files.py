@@ -19,13 +19,13 @@ def register(app: typer.Typer) -> None:
 
 def lint(context: typer.Context) -> None:
     """Find what is wrong with the runbook from the file alone."""
+    from orchestrator.cli.render import problem_words
     from orchestrator.runbook import lint as find
 
     of = shared(context)
     problems = find(of.runbook())
-    words = [{"rule": p.rule, "seen": p.seen, "expected": p.expected, "next": p.next} for p in problems]
     text = "\n".join(f"{p.rule}: {p.seen}\n wanted  {p.expected}\n do      {p.next}" for p in problems)
-    answer(of, {"problems": words}, text or "nothing found")
+    answer(of, {"problems": problem_words(problems)}, text or "nothing found")
     if problems:
         raise typer.Exit(int(Exit.RUNBOOK))
 

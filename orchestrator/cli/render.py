@@ -1,4 +1,5 @@
-"""Tables for people and objects for machines, from the same values. Order: first line who must act, last line what to type."""
+"""Tables for people and objects for machines, from the same values. Order: first line who must act, last line what to
+type."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from orchestrator.engine.plan import Plan
 from orchestrator.model.facts import MissingPrivilege
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.state import FORWARD, Event
-from orchestrator.model.verdict import Verdict
+from orchestrator.model.verdict import Problem, Verdict
 
 if TYPE_CHECKING:
     from orchestrator.app import Status
@@ -47,8 +48,12 @@ def plan_words(plan: Plan) -> dict[str, Any]:
         ],
         "budgets": [{"name": b.name, "need": b.need, "have": b.have, "fits": b.fits} for b in plan.budgets],
         "checks": checks_words(plan.verdicts),
-        "problems": [{"rule": p.rule, "seen": p.seen, "expected": p.expected, "next": p.next} for p in plan.problems],
+        "problems": problem_words(plan.problems),
     }
+
+
+def problem_words(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"rule": p.rule, "seen": p.seen, "expected": p.expected, "next": p.next} for p in problems]
 
 
 def plan_text(plan: Plan, *, sql: bool) -> str:
@@ -79,7 +84,9 @@ def _headline(plan: Plan) -> str:
     facts = plan.facts
     server = facts.server.value if facts.server is not None else None
     size = facts.size.value if facts.size is not None else None
-    where = f"on {server.hostname}:{server.port}  MySQL {server.version_text}" if server is not None else "server unseen"
+    where = (
+        f"on {server.hostname}:{server.port}  MySQL {server.version_text}" if server is not None else "server unseen"
+    )
     replicas = facts.replicas.value if facts.replicas is not None else None
     names = " ".join(r.name for r in replicas) if replicas else ("none" if replicas is not None else "unseen")
     rows = ""

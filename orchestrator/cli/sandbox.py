@@ -15,7 +15,8 @@ Folder = Annotated[Path, typer.Option("--dir", help="The folder of the pair.")]
 
 
 def register(app: typer.Typer) -> None:
-    room = typer.Typer(help="A throwaway primary and replica on this machine.", rich_markup_mode=None, no_args_is_help=True)
+    about = "A throwaway primary and replica on this machine."
+    room = typer.Typer(help=about, rich_markup_mode=None, no_args_is_help=True)
     room.command("up")(up)
     room.command("down")(down)
     room.command("status")(status)

@@ -42,7 +42,8 @@ class Shared:
 
     @contextmanager
     def opened(self, interrupts: Interrupts | None = None, *, log: bool = False) -> Iterator[App]:
-        """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard error."""
+        """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard
+        error."""
         from orchestrator.app import Surroundings, build
         from orchestrator.cli.screen import watcher_for
 
@@ -85,7 +86,8 @@ def confirmed(yes: bool, question: str) -> None:
 
 @contextmanager
 def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
-    """Every way out of a verb, as its exit code; a traceback reaches nobody, but for our own bugs with ROLLOUT_DEBUG."""
+    """Every way out of a verb, as its exit code; a traceback reaches nobody, but for our own bugs with
+    ROLLOUT_DEBUG."""
     try:
         yield
     except RolloutError as error:
@@ -110,7 +112,8 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
         bug = RolloutError(
             f"{type(error).__name__}: {error}",
             "no error that rollout does not know",
-            "this is a bug of ours: run it again with ROLLOUT_DEBUG=1 and report the traceback; rollout status says where it stands",
+            "this is a bug of ours: run it again with ROLLOUT_DEBUG=1 and report the traceback; "
+            "rollout status says where it stands",
         )
         _tell(bug, wants_json)
         sys.exit(int(Exit.BUG))

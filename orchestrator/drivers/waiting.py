@@ -1,4 +1,5 @@
-"""Steps in which time passes under watch: a soak, replicas catching up, old transactions ending, statements falling quiet."""
+"""Steps in which time passes under watch: a soak, replicas catching up, old transactions ending, statements falling
+quiet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What an operator can ask for: next, rollback, finish, pause, resume, abort, purge. Each may be called again at any moment."""
+"""What an operator can ask for: next, rollback, finish, pause, resume, abort, purge. Each may be called again at any
+moment."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class Commands:
         return self._run(self._p.rollback, record, target=target, accepted=accepted, patient=True)
 
     def finish(self, waived: bool, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
-        """Take the mirror away for good and close. Raises Held while verify is not done or the old application is seen."""
+        """Take the mirror away for good and close. Raises Held while verify is not done or the old application is
+        seen."""
         record = self._entry.present()
         if record.state is State.FINISHED:
             return "this rollout is already finished"

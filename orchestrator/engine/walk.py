@@ -55,7 +55,8 @@ class Engine:
     def walk(self, record: Record, lease: Lease, phase: Phase) -> Ended:
         """Do every step of ``phase`` that is missing. ``record`` is RUNNING in that phase, its epoch the lease's.
 
-        Raises Held (75), PhaseFailed (76), CannotSay (80), Fenced. Whatever is raised was recorded before, if it could be.
+        Raises Held (75), PhaseFailed (76), CannotSay (80), Fenced. Whatever is raised was recorded before, if it
+        could be.
         """
         record = self._recovered(record, phase)
         last: str | None = None
@@ -244,7 +245,7 @@ class Engine:
             cleared = self._p.drivers[step.kind].abandon(step)
             self.record(replace(record, intent=None), EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}")
             return PhaseFailed(
-                f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left half done'}",
+                f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
                 "a phase that runs to its end",
                 f"rollout next --phase {record.phase}" if record.phase != "rollback" else "rollout rollback",
             )
@@ -289,7 +290,8 @@ def _rollback_note(record: Record) -> str:
 
 
 def _was_accepted(record: Record, outcome: Outcome) -> bool:
-    """Whether a comparison found only rows that were on the meter and accepted (evidence: class, mapping, rows, keys)."""
+    """Whether a comparison found only rows that were on the meter and accepted (evidence: class, mapping, rows,
+    keys)."""
     classes = [MismatchClass(row[0], row[1], int(row[2]), ()) for row in outcome.evidence]
     only_metered = all(c.name in ("unmapped", "unfit") for c in classes)
     return bool(classes) and only_metered and not unaccepted(classes, record.accepted)

@@ -19,7 +19,8 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A column default: a literal (``text`` unquoted) or an expression (``CURRENT_TIMESTAMP(3)``, ``(json_object())``)."""
+    """A column default: a literal (``text`` unquoted) or an expression (``CURRENT_TIMESTAMP(3)``,
+    ``(json_object())``)."""
 
     text: str
     is_expression: bool = False
@@ -126,7 +127,8 @@ class Winner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How one new column gets its values. With ``old`` and ``backward`` it is a pair; without ``backward`` it is derived."""
+    """How one new column gets its values. With ``old`` and ``backward`` it is a pair; without ``backward`` it is
+    derived."""
 
     new: str
     old: str | None

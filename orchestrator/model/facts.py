@@ -1,4 +1,5 @@
-"""What was seen, and when. A reading that could not be taken says why and which GRANT would show it; it is never "good"."""
+"""What was seen, and when. A reading that could not be taken says why and which GRANT would show it; it is never
+"good"."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Need(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for ever."""
+    """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for
+    ever."""
 
     version: tuple[int, int, int]
     version_text: str
@@ -85,7 +87,8 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking key."""
+    """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking
+    key."""
 
     table: TableName
     kind: str
@@ -166,7 +169,8 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None: cannot say.
+    """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None:
+    cannot say.
 
     ``reachable`` False: it could not be looked at, and ``problem`` says why. ``connecting``: its IO thread tries again.
     """

@@ -1,4 +1,5 @@
-"""Positions in a key, without loss: a typed, readable text that goes into the state and comes back as the same value."""
+"""Positions in a key, without loss: a typed, readable text that goes into the state and comes back as the same
+value."""
 
 from __future__ import annotations
 

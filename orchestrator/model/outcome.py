@@ -8,7 +8,8 @@ from enum import Enum
 
 class Result(Enum):
     """DONE took effect. PAUSED stopped in between, resumable. FAILED did not take effect and waiting mends nothing.
-    HELD did not take effect yet, try later. BACK: the application must go back to the old column. UNKNOWN: nobody can say."""
+    HELD did not take effect yet, try later. BACK: the application must go back to the old column. UNKNOWN: nobody can
+    say."""
 
     DONE = "done"
     PAUSED = "paused"
@@ -20,7 +21,8 @@ class Result(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``note`` is one sentence for the operator; ``figures`` are numbers for history and metrics (base units in the names)."""
+    """``note`` is one sentence for the operator; ``figures`` are numbers for history and metrics (base units in the
+    names)."""
 
     result: Result
     note: str = ""
@@ -41,7 +43,8 @@ class Seen(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on purpose."""
+    """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on
+    purpose."""
 
     done: int = 0
     total: int = 0
@@ -73,7 +76,8 @@ class SignalKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """The answer to a beat. HOLD: wait a little and beat again. PAUSE, ABORT: somebody asked. STOP: a check held for too
+    """The answer to a beat. HOLD: wait a little and beat again. PAUSE, ABORT: somebody asked. STOP: a check held for
+    too
     long or refuses. BACK: a check demands the way back."""
 
     kind: SignalKind

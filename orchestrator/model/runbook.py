@@ -1,4 +1,5 @@
-"""A runbook as loaded: the contract, and the settings that may change while a rollout lives. All durations in seconds."""
+"""A runbook as loaded: the contract, and the settings that may change while a rollout lives. All durations in
+seconds."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPolicy:
-    """``discover``, a fixed list of ``host:port``, or none with a reason. ``delayed`` replicas are watched but not waited for."""
+    """``discover``, a fixed list of ``host:port``, or none with a reason. ``delayed`` replicas are watched but not
+    waited for."""
 
     kind: str = "discover"
     hosts: tuple[str, ...] = ()
@@ -68,7 +70,8 @@ class ReplicaPolicy:
 
 @dataclass(frozen=True, slots=True)
 class GateSpec:
-    """One gate of the application. ``kind``: drift, sql, command. Exactly one of ``max`` and ``max_increase`` for numbers.
+    """One gate of the application. ``kind``: drift, sql, command. Exactly one of ``max`` and ``max_increase`` for
+    numbers.
 
     A sample fails when its number is over the limit; the gate fails when ``failure_limit`` of the last ``count``
     samples failed, and cannot say when ``inconclusive_limit`` of them gave no number.
@@ -96,7 +99,8 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class Runbook:
-    """One change of one table. ``digest`` covers the contract (hex sha256 of its canonical form), ``text`` the whole file."""
+    """One change of one table. ``digest`` covers the contract (hex sha256 of its canonical form), ``text`` the whole
+    file."""
 
     id: str
     contract: Contract

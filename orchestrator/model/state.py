@@ -1,4 +1,5 @@
-"""The life of a rollout: states, the events that move it, and the table of edges, each with the sentence that says when.
+"""The life of a rollout: states, the events that move it, and the table of edges, each with the sentence that says
+when.
 
 What is asked for (a request in the store) and what is reached (the state here) are two things.
 """
@@ -138,7 +139,8 @@ class Record:
 
     ``phase`` is the phase that runs or ran last, also ``rollback`` and ``finish``. ``done`` are the forward phases that
     hold now. ``done_steps`` are keys of steps of ``phase`` that took effect in this visit. ``walk`` counts how often
-    backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead of
+    backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
+    of
     being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
     """
 

@@ -236,7 +236,8 @@ class CloseRollout:
     kind: Literal["close-rollout"] = "close-rollout"
 
 
-DdlStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | ProveForeignKey | DropForeignKey | DropIndex | DropColumns
+ExclusiveDdlStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | DropForeignKey | DropIndex | DropColumns
+DdlStep = ExclusiveDdlStep | ProveForeignKey
 RowsStep = Fill | Compare
 MirrorStep = InstallTrigger | RemoveMirror
 ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
@@ -247,9 +248,9 @@ Step = DdlStep | RowsStep | MirrorStep | ReadsStep | WaitStep
 def step_class(step: Step) -> StepClass:
     """How the step meets the application."""
     match step:
-        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey() | DropForeignKey() | DropIndex() | DropColumns():
+        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey():
             return StepClass.EXCLUSIVE
-        case InstallTrigger() | RemoveMirror():
+        case DropForeignKey() | DropIndex() | DropColumns() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey():
             return StepClass.ROWS

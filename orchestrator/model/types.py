@@ -35,10 +35,8 @@ _FAMILIES: dict[str, Family] = (
     | {"enum": Family.ENUM, "set": Family.SET, "json": Family.JSON, "bit": Family.BIT, "year": Family.YEAR}
     | dict.fromkeys(("date", "datetime", "timestamp"), Family.TEMPORAL)
     | {"time": Family.TIME}
-    | dict.fromkeys(
-        ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection"),
-        Family.SPATIAL,
-    )
+    | dict.fromkeys(("geometry", "geomcollection", "point", "linestring", "polygon"), Family.SPATIAL)
+    | dict.fromkeys(("multipoint", "multilinestring", "multipolygon"), Family.SPATIAL)
 )
 _ALIASES = {
     "integer": "int",
@@ -53,13 +51,16 @@ _ALIASES = {
 }
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _BYTE_LIMITS = {"tiny": 255, "": 65_535, "medium": 16_777_215, "long": 4_294_967_295}
-_TYPE = re.compile(r"^(?P<base>[a-z]+(?: precision)?)\s*(?:\((?P<args>.*)\))?\s*(?P<rest>[a-z ]*)$", re.IGNORECASE | re.DOTALL)
+_TYPE = re.compile(
+    r"^(?P<base>[a-z]+(?: precision)?)\s*(?:\((?P<args>.*)\))?\s*(?P<rest>[a-z ]*)$", re.IGNORECASE | re.DOTALL
+)
 _LABEL = re.compile(r"'((?:[^']|'')*)'\s*(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """One column type. ``length`` is characters, bytes, bits or fraction digits, as the base says; ``scale`` is decimal only."""
+    """One column type. ``length`` is characters, bytes, bits or fraction digits, as the base says; ``scale`` is
+    decimal only."""
 
     base: str
     length: int | None = None

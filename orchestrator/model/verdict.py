@@ -7,7 +7,8 @@ from enum import Enum
 
 
 class Judgement(Enum):
-    """PASS goes on, HOLD waits and tries again, REFUSE stops; UNSEEN is a HOLD because the fact cannot be read or is stale."""
+    """PASS goes on, HOLD waits and tries again, REFUSE stops; UNSEEN is a HOLD because the fact cannot be read or is
+    stale."""
 
     PASS = "pass"
     HOLD = "hold"

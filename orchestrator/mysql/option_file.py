@@ -14,14 +14,15 @@ _GROUPS = ("client", "rollout")
 
 
 def read_option_files(only: str = "") -> dict[str, str]:
-    """Options by their long name with ``-`` for ``_``; later files and the group [rollout] win. Missing files are skipped,
+    """Options by their long name with ``-`` for ``_``; later files and the group [rollout] win. Missing files are
+    skipped,
     but ``only`` (--defaults-file) must be readable. Raises ConfigurationError, which never repeats a value."""
     files = [Path(only)] if only else [Path(p).expanduser() for p in _USUAL]
     found: dict[str, str] = {}
     for file in files:
         if not file.is_file():
             if only:
-                raise ConfigurationError(f"there is no option file {file}", "a readable file", "correct --defaults-file")
+                raise ConfigurationError(f"there is no file {file}", "a readable file", "correct --defaults-file")
             continue
         parser = Parser(allow_no_value=True, strict=False)
         try:
@@ -32,5 +33,5 @@ def read_option_files(only: str = "") -> dict[str, str]:
         for group in _GROUPS:
             if parser.has_section(group):
                 # Parser.get strips the quotes that option files allow around a value.
-                found |= {k.replace("_", "-"): parser.get(group, k) for k in parser.options(group) if parser.has_option(group, k)}
+                found |= {k.replace("_", "-"): parser.get(group, k) for k in parser.options(group)}
     return {k: v for k, v in found.items() if v is not None}

@@ -1,4 +1,5 @@
-"""One number from a query of the user's own: read-only, bounded in time, and never believed when it is not one number."""
+"""One number from a query of the user's own: read-only, bounded in time, and never believed when it is not one
+number."""
 
 from __future__ import annotations
 

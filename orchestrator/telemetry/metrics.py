@@ -1,4 +1,5 @@
-"""Prometheus metrics, read from the store at each scrape: they outlive any one command. Names ``rollout_*``, base units."""
+"""Prometheus metrics, read from the store at each scrape: they outlive any one command. Names ``rollout_*``, base
+units."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _LABELS = ["rollout"]
 
 
 class RolloutCollector(Collector):
-    """``snapshot`` reads all rollouts of the store, the progress of each, and (of the one whose runbook we have) facts."""
+    """``snapshot`` reads all rollouts of the store, the progress of each, and (of the one whose runbook we have)
+    facts."""
 
     def __init__(self, snapshot: Callable[[], Sequence[Snapshot]]) -> None:
         self._snapshot = snapshot

@@ -1,4 +1,5 @@
-"""Calls the runbook's command with one JSON event when somebody should look: on a hold, a way back, a finish, a question."""
+"""Calls the runbook's command with one JSON event when somebody should look: on a hold, a way back, a finish, a
+question."""
 
 from __future__ import annotations
 
@@ -43,4 +44,4 @@ class Notifier:
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = f"{type(error).__name__}"
         if problem:
-            print(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on", file=sys.stderr)
+            sys.stderr.write(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on\n")

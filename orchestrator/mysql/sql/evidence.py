@@ -25,11 +25,13 @@ OUR_LOOK = "`rollout_looks`"
 # Begun before a moment: in InnoDB by its start, elsewhere by its age (the moment lies %s seconds back).
 # A transaction without a thread is a prepared XA that outlived its session.
 TRANSACTIONS_BEFORE = (
-    "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, UTC_TIMESTAMP()), LEFT(COALESCE(trx_query, ''), 120) "
-    "FROM information_schema.INNODB_TRX WHERE trx_started <= %s AND trx_mysql_thread_id <> CONNECTION_ID() "
+    "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, UTC_TIMESTAMP()), "
+    "LEFT(COALESCE(trx_query, ''), 120) FROM information_schema.INNODB_TRX "
+    "WHERE trx_started <= %s AND trx_mysql_thread_id <> CONNECTION_ID() "
     "UNION "
     "SELECT t.PROCESSLIST_ID, x.TIMER_WAIT / 1e12, LEFT(COALESCE(t.PROCESSLIST_INFO, ''), 120) "
-    "FROM performance_schema.events_transactions_current x JOIN performance_schema.threads t ON t.THREAD_ID = x.THREAD_ID "
+    "FROM performance_schema.events_transactions_current x "
+    "JOIN performance_schema.threads t ON t.THREAD_ID = x.THREAD_ID "
     "WHERE x.STATE = 'ACTIVE' AND x.AUTOCOMMIT = 'NO' AND x.TIMER_WAIT / 1e12 > %s + 1 "
     "AND t.PROCESSLIST_ID <> CONNECTION_ID()"
 )
