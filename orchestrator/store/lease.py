@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC
 
-from orchestrator.errors import Fenced, LeaseTaken, RolloutError, ServerUnreachable
+from orchestrator.errors import Fenced, LeaseTaken, RolloutError
 from orchestrator.model.state import Holder
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Session
@@ -166,6 +166,8 @@ class HeldLease:
         self._epoch = epoch
         self._lost = ""
         self._alive_at = self._renewed_at = place.clock.monotonic()
+        self._broken = False
+        self._looked = threading.Condition()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="rollout lease", daemon=True)
 
@@ -175,20 +177,28 @@ class HeldLease:
 
     def alive(self) -> None:
         """A sign of life of the main loop. Raises Fenced when the lease was lost, or could not be renewed for so long
-        that somebody may have taken it."""
-        now = self._place.clock.monotonic()
-        silence_s = self._place.times.silence_s
-        if not self._lost and now - self._renewed_at > silence_s:
-            self._lost = f"it could not be renewed for {now - self._renewed_at:.0f} s"
-        if not self._lost and now - self._alive_at > silence_s:
-            self._lost = f"this process gave no sign of life for {now - self._alive_at:.0f} s"
+        that somebody may have taken it.
+
+        After a freeze, or while the keeper has no connection, it waits until the keeper has looked again: whoever wakes
+        late must not begin what no epoch can fence.
+        """
+        times, now = self._place.times, self._place.clock.monotonic()
+        if now - self._alive_at > times.silence_s:
+            self._lose(_silent(now - self._alive_at))
+        self._alive_at = now
+        with self._looked:
+            while not self._lost and (self._broken or now - self._renewed_at > times.idle_s / 2):
+                now = self._place.clock.monotonic()
+                if now - self._renewed_at > times.silence_s:
+                    self._lost = f"it could not be renewed for {now - self._renewed_at:.0f} s"
+                self._looked.wait(times.heartbeat_s)
+        self._alive_at = self._place.clock.monotonic()
         if self._lost:
             raise Fenced(
                 f"the lease of {self._place.id} (epoch {self._epoch}) was lost: {self._lost}",
                 "a lease that is ours; whatever was about to be written has not been written",
                 "rollout status shows who acts now; then type the same command again",
             )
-        self._alive_at = now
 
     def start(self) -> None:
         self._thread.start()
@@ -201,21 +211,21 @@ class HeldLease:
             self._session.close()
 
     def _keep(self) -> None:
-        times = self._place.times
+        times, clock = self._place.times, self._place.clock
         next_renewal = 0.0
         while not self._lost and not self._ended.wait(times.heartbeat_s):
-            now = self._place.clock.monotonic()
+            now = clock.monotonic()
             if now - self._alive_at > times.silence_s:
-                self._lost = f"this process gave no sign of life for {now - self._alive_at:.0f} s"
+                self._lose(_silent(now - self._alive_at))
                 break
             renew = now >= next_renewal
             try:
                 self._beat(renew)
-            except (ServerError, ServerUnreachable):
+            except (ServerError, RolloutError):
                 # The server may be back in a moment; ``alive`` counts how long we could not renew.
+                self._broken = True
                 continue
-            if renew:
-                next_renewal = now + times.renew_s
+            next_renewal = now + times.renew_s if renew else next_renewal
         self._let_go()
 
     def _beat(self, renew: bool) -> None:
@@ -225,14 +235,22 @@ class HeldLease:
             sql.beat(place.schema, place.id),
             sql.look(place.schema, place.id, place.lock),
         )
+        began = place.clock.monotonic()
         epoch, locked = packet(self._session, statements)[-1][0]
         if epoch is None or int(epoch) != self._epoch:
-            self._lost = f"its epoch is {epoch} now" if epoch is not None else "its row is gone"
+            self._lose(f"its epoch is {epoch} now" if epoch is not None else "its row is gone")
             return
         if not locked:
             # A new connection lacks the lock of the one before. Whoever took it in between raises the epoch next.
             rows(self._session, sql.take_lock(place.lock))
-        self._renewed_at = place.clock.monotonic()
+        with self._looked:
+            self._broken, self._renewed_at = False, began
+            self._looked.notify_all()
+
+    def _lose(self, why: str) -> None:
+        with self._looked:
+            self._lost = self._lost or why
+            self._looked.notify_all()
 
     def _let_go(self) -> None:
         place = self._place
@@ -240,3 +258,7 @@ class HeldLease:
             rows(self._session, sql.clear(place.schema, place.id, self._epoch))
             rows(self._session, sql.let_go(place.lock))
         self._session.close()
+
+
+def _silent(seconds: float) -> str:
+    return f"this process gave no sign of life for {seconds:.0f} s"
