@@ -1,0 +1,106 @@
+"""How work on rows listens: a beat after each batch; it waits while a check holds, and remembers for what."""
+
+from __future__ import annotations
+
+from orchestrator.model.outcome import Outcome, Progress, Result, Signal, SignalKind
+from orchestrator.ports import Beat, Clock
+
+_LEAST_WAIT_S = 0.02
+_MOST_WAIT_S = 1.0
+_GROWTH = 1.5
+_BEAT_EVERY_S = 0.5
+
+
+class Listening:
+    """One step's ear. Times are seconds of the tool's monotonic clock since the step began."""
+
+    def __init__(self, beat: Beat, clock: Clock) -> None:
+        self._beat = beat
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._waited_s: dict[str, float] = {}
+        self._worded: dict[str, str] = {}
+        self._rows = 0
+        self.done = 0
+        self.total = 0
+        self.note = ""
+        self.batch_rows = 0
+        self.batch_s = 0.0
+
+    @property
+    def epoch(self) -> int:
+        return self._beat.epoch
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._clock.monotonic() - self._began
+
+    @property
+    def throttled_s(self) -> float:
+        return sum(self._waited_s.values())
+
+    @property
+    def throttled_by(self) -> str:
+        """The cause that cost most of the time, as it was last worded."""
+        cause = max(self._waited_s, key=lambda c: self._waited_s[c], default="")
+        return self._worded.get(cause, "")
+
+    def worked(self, rows: int, took_s: float) -> None:
+        """Count a batch."""
+        self._rows += rows
+        self.done += rows
+        self.batch_rows, self.batch_s = rows, took_s
+
+    def go_on(self) -> Signal:
+        """Beat; wait while the answer is HOLD. The signal that ended it, which is never HOLD."""
+        wait_s = min(_MOST_WAIT_S, max(_LEAST_WAIT_S, self.batch_s))
+        while (signal := self._beat(self._progress())).kind is SignalKind.HOLD:
+            self._sleep(wait_s, signal.reason)
+            wait_s = min(_MOST_WAIT_S, wait_s * _GROWTH)
+        return signal
+
+    def wait(self, seconds: float, reason: str) -> Signal:
+        """Wait ``seconds`` because of ``reason``, beating meanwhile; ends early with the signal that ends the work."""
+        until = self._clock.monotonic() + seconds
+        while (left_s := until - self._clock.monotonic()) > 0:
+            self._sleep(min(left_s, _BEAT_EVERY_S), reason)
+            signal = self.go_on()
+            if signal.kind is not SignalKind.GO:
+                return signal
+        return self.go_on()
+
+    def figures(self) -> dict[str, float]:
+        return {"seconds": round(self.elapsed_s, 3), "throttled_s": round(self.throttled_s, 3)}
+
+    def _sleep(self, seconds: float, reason: str) -> None:
+        began = self._clock.monotonic()
+        self._clock.sleep(seconds)
+        # The wording of a reason carries its present value; the name of the check before it is what adds up.
+        cause = reason.partition(" ")[0]
+        self._waited_s[cause] = self._waited_s.get(cause, 0.0) + self._clock.monotonic() - began
+        self._worded[cause] = reason
+
+    def _progress(self) -> Progress:
+        elapsed_s = self.elapsed_s
+        return Progress(
+            done=self.done,
+            total=max(self.total, self.done),
+            rate_per_s=self._rows / elapsed_s if elapsed_s > 0 else 0.0,
+            note=self.note,
+            batch_rows=self.batch_rows,
+            batch_s=self.batch_s,
+            throttled_s=self.throttled_s,
+            throttled_by=self.throttled_by,
+            elapsed_s=elapsed_s,
+        )
+
+
+def stopped(signal: Signal, kept: str, figures: dict[str, float]) -> Outcome:
+    """What a signal other than GO makes of the step; ``kept`` says what a later call goes on from."""
+    result = {
+        SignalKind.PAUSE: Result.PAUSED,
+        SignalKind.ABORT: Result.PAUSED,
+        SignalKind.STOP: Result.HELD,
+        SignalKind.BACK: Result.BACK,
+    }[signal.kind]
+    return Outcome(result, f"{signal.reason}; {kept}" if signal.reason else kept, figures=figures)

@@ -1,0 +1,242 @@
+"""One keyed pass that writes: batch after batch from the stored position to the end that was fixed when it began.
+
+Whatever happens to a batch (refused, unanswered, sent by somebody whose lease is gone), the position row says what is
+true, and the pass goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from orchestrator.drivers.rows.listening import Listening, stopped
+from orchestrator.drivers.rows.rule import Rule, refused, skipped_keys
+from orchestrator.errors import Fenced, ServerUnreachable
+from orchestrator.model.facts import Position
+from orchestrator.model.keys import decode_key
+from orchestrator.model.outcome import Outcome, Result, SignalKind
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.keyset import BatchSize, Reader
+from orchestrator.mysql.persistence import Backoff, persist
+from orchestrator.mysql.sql import packets, positions
+from orchestrator.mysql.sql.bounds import Span, show
+from orchestrator.mysql.sql.packets import Move
+from orchestrator.mysql.sql.positions import Fence, PassName, stored
+from orchestrator.mysql.sql.rows import Stretch, estimate, estimate_of
+
+_SAMPLES = 10
+_READ_ONLY = 1290
+
+
+class Halt(Exception):
+    """The pass ended before its range did; ``outcome`` says how. Internal to this room."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.note)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What does not change during a pass. ``tag`` goes into every statement."""
+
+    reader: Reader
+    rule: Rule
+    listening: Listening
+    backoff: Backoff
+    server_uuid: str
+    tag: str
+
+
+class FillPass:
+    """Runs one pass. ``run`` gives its position row when the range is done; raises Halt, Fenced, ServerUnreachable."""
+
+    def __init__(self, work: Work, of: PassName, size: BatchSize) -> None:
+        self._w = work
+        self._of = of
+        self._size = size
+        self._tried = 0
+        self._unanswered = False
+        self.skipped_keys: tuple[str, ...] = ()
+
+    def run(self) -> Position:
+        position = self._began()
+        while not position.done:
+            self._listen()
+            began_s = self._w.listening.elapsed_s
+            stretch = self._next(position)
+            self._accepts(stretch)
+            position = self._moved(position, stretch, began_s)
+        return position
+
+    def _began(self) -> Position:
+        """The position row as it stands, created or taken over when need be."""
+        session, epoch = self._w.reader.session, self._w.listening.epoch
+
+        def ask() -> Position:
+            row = session.one(positions.read(self._of))
+            if row is None:
+                hi = self._w.reader.last()
+                total = estimate_of(session.query(estimate(self._w.reader.space))) if hi is not None else 0
+                session.execute(positions.begin(self._of, epoch, hi, total))
+            session.execute(positions.adopt(self._of, epoch))
+            return self._read()
+
+        position = persist(ask, self._w.backoff, self.pause)
+        listening = self._w.listening
+        listening.note, listening.done = self._of.name, position.rows_done
+        listening.total = persist(self._total, self._w.backoff, self.pause)
+        return position
+
+    def _read(self) -> Position:
+        """The position row now. Raises Fenced when it has another holder's epoch, or is gone."""
+        row = self._w.reader.session.one(positions.read(self._of))
+        position = None if row is None else positions.position_of(row)
+        if position is None or position.epoch != self._w.listening.epoch:
+            raise Fenced(
+                f"the position of {self._of.name} belongs to another holder",
+                "the lease that this command took",
+                "rollout status, then the same command when nobody else works",
+            )
+        return position
+
+    def _total(self) -> int:
+        row = self._w.reader.session.one(positions.read(self._of))
+        return positions.rows_total_of(row) if row else 0
+
+    def _next(self, position: Position) -> Stretch:
+        """The next rows, few enough that writing those that need it takes about the target time."""
+        span = Span(*(None if end is None else decode_key(end) for end in (position.position, position.hi)))
+        while True:
+            stretch = persist(lambda: self._w.reader.next(span, self._size.rows), self._w.backoff, self.pause)
+            pending = stretch.counts[0]
+            if self._size.fits(pending):
+                return stretch
+            self._size = self._size.shrunk_for(pending)
+
+    def _accepts(self, stretch: Stretch) -> None:
+        """Stops before anything is written that the server's role or a value forbids."""
+        where = self._where(stretch)
+        if stretch.rows and not stretch.writable:
+            raise Halt(
+                Outcome(
+                    Result.FAILED,
+                    f"the server became read-only before {where}",
+                    "the writable primary",
+                    "point rollout to the primary, then type the same command again",
+                )
+            )
+        if stretch.rows and stretch.server_uuid != self._w.server_uuid:
+            raise Halt(
+                Outcome(
+                    Result.FAILED,
+                    f"another server answers since {where}: {stretch.server_uuid}",
+                    f"the server {self._w.server_uuid}",
+                    "rollout status",
+                )
+            )
+        if stretch.counts[1]:
+            found = persist(lambda: refused(self._w.reader, stretch.span, self._w.rule), self._w.backoff, self.pause)
+            raise Halt(replace(found, figures=self._w.listening.figures()))
+
+    def _moved(self, position: Position, stretch: Stretch, began_s: float) -> Position:
+        """Send the batch and read what became of it; the position is the old one when nothing did."""
+        move = Move(stretch.span.hi, stretch.rows, stretch.counts[0], last=stored(stretch.span.hi) == position.hi)
+        at = None if position.position is None else decode_key(position.position)
+        fence = Fence(self._of, position.epoch, at)
+        statements = packets.batch(self._w.reader.space, fence, move, self._w.rule.write, self._w.tag)
+        sent_s = self._w.listening.elapsed_s
+        try:
+            answer = packets.moved(self._w.reader.session.packet(statements))
+        except (ServerError, ServerUnreachable) as error:
+            self._trouble(error, stretch)
+            return persist(self._read, self._w.backoff, self.pause)
+        if answer.fenced:
+            return self._reread(position, stretch)
+        now_s = self._w.listening.elapsed_s
+        self._tried, self._unanswered = 0, False
+        self._size = self._size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
+        self._w.listening.worked(stretch.rows, now_s - began_s)
+        if answer.skipped:
+            self._remember_skipped(stretch.span)
+        return replace(
+            position,
+            position=stored(move.to),
+            rows_done=position.rows_done + move.rows,
+            rows_changed=position.rows_changed + answer.changed,
+            rows_skipped=position.rows_skipped + answer.skipped,
+            done=move.last,
+        )
+
+    def _reread(self, position: Position, stretch: Stretch) -> Position:
+        """After a packet that changed nothing: an earlier one did (its answer was lost), or no writes are taken."""
+        now = persist(self._read, self._w.backoff, self.pause)
+        if now == position:
+            self._trouble(ServerError(_READ_ONLY, "the server takes no writes"), stretch)
+        self._w.listening.done = now.rows_done
+        return now
+
+    def _trouble(self, error: ServerError | ServerUnreachable, stretch: Stretch) -> None:
+        """Do what the error's cure says; returns when the batch may be tried again, raises when not."""
+        cure = Cure.WAIT if isinstance(error, ServerUnreachable) else error.cure
+        told = error.seen if isinstance(error, ServerUnreachable) else str(error.number)
+        self._unanswered = self._unanswered or cure is Cure.RECONNECT
+        if cure is Cure.SMALLER and self._size.rows > 1:
+            self._size = self._size.halved()
+            return
+        if isinstance(error, ServerError) and cure in (Cure.SMALLER, Cure.TOPOLOGY, Cure.STOP):
+            raise Halt(self._refusal(error, stretch))
+        self._tried += 1
+        if self._tried >= self._w.backoff.tries:
+            if isinstance(error, ServerUnreachable):
+                raise error
+            raise Halt(self._given_up(error, stretch))
+        self.pause(self._w.backoff.wait_s(self._tried - 1), f"server-error {told}")
+
+    def _refusal(self, error: ServerError, stretch: Stretch) -> Outcome:
+        return Outcome(
+            Result.FAILED,
+            f"the server refused the batch {self._where(stretch)}: {error.number} {error.without_values}",
+            "a batch that the server takes",
+            "mend what the error names, then type the same command again: it goes on from the stored position",
+            self._w.listening.figures(),
+        )
+
+    def _given_up(self, error: ServerError, stretch: Stretch) -> Outcome:
+        where = f"the batch {self._where(stretch)}"
+        if self._unanswered:
+            return Outcome(
+                Result.UNKNOWN,
+                f"{where} was sent and not answered, and the server still holds its position ({error.number})",
+                "commits that return",
+                "look at the server's disk (a full binary log makes commits hang) and its processes; kill nothing",
+                self._w.listening.figures(),
+            )
+        return Outcome(
+            Result.HELD,
+            f"{where} was refused {self._tried} times: {error.number} {error.without_values}",
+            "a batch that commits",
+            "type the same command again: it goes on from the stored position",
+            self._w.listening.figures(),
+        )
+
+    def _remember_skipped(self, span: Span) -> None:
+        room = _SAMPLES - len(self.skipped_keys)
+        if room > 0:
+            more = persist(lambda: skipped_keys(self._w.reader, span, self._w.rule, room), self._w.backoff, self.pause)
+            self.skipped_keys += more
+
+    def _listen(self) -> None:
+        signal = self._w.listening.go_on()
+        if signal.kind is not SignalKind.GO:
+            raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
+
+    def pause(self, seconds: float, reason: str) -> None:
+        """Wait, listening. Raises Halt."""
+        signal = self._w.listening.wait(seconds, reason)
+        if signal.kind is not SignalKind.GO:
+            raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
+
+    def _where(self, stretch: Stretch) -> str:
+        lo, hi = stretch.span.lo, stretch.span.hi
+        space = self._w.reader.space
+        return f"behind {show(space, lo) if lo else 'the start'} up to {show(space, hi) if hi else 'the end'}"

@@ -1,0 +1,87 @@
+"""Filling without a runbook: a beat that does as it is told, position rows of a rollout, and a rule that counts visits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from orchestrator.drivers.rows.listening import Listening
+from orchestrator.drivers.rows.passes import FillPass, Halt, Work
+from orchestrator.drivers.rows.rule import Rule
+from orchestrator.model.contract import TableName
+from orchestrator.model.facts import Position
+from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
+from orchestrator.mysql.keyset import BatchSize, Reader
+from orchestrator.mysql.persistence import Backoff
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
+from orchestrator.mysql.sql.bounds import key_space
+from orchestrator.mysql.sql.packets import Write
+from orchestrator.mysql.sql.positions import PassName
+from orchestrator.sandbox.server import Server
+from orchestrator.store.install import install
+from tests.support.servers import sql
+from tests.support.state import RealClock, settings_of
+
+ROLLOUT = "rows-test"
+BACKOFF = Backoff(random.random, first_s=0.01, most_s=0.2)
+# Every row is pending, always: a row that is written twice shows 2.
+VISIT = Rule(Write("1 = 1", "1 = 1", (("v", "t.v + 1"),), ()), "0", (), "", "")
+
+
+class ToldBeat:
+    """Answers with ``answer``, which gets the number of the beat (from 1) and its progress; GO without one."""
+
+    def __init__(self, epoch: int = 1, answer: Callable[[int, Progress], Signal] | None = None) -> None:
+        self.epoch = epoch
+        self.seen: list[Progress] = []
+        self._answer = answer
+
+    def __call__(self, progress: Progress) -> Signal:
+        self.seen.append(progress)
+        return self._answer(len(self.seen), progress) if self._answer else GO
+
+
+def paused_after(batches: int) -> Callable[[int, Progress], Signal]:
+    """GO for ``batches`` batches, then a pause."""
+    return lambda beats, _: GO if beats <= batches else Signal(SignalKind.PAUSE, "pause asked for by test")
+
+
+def begin_rollout(server: Server, epoch: int = 1, rollout: str = ROLLOUT) -> None:
+    """The state schema, with a rollout of that epoch in it."""
+    install(settings_of(server))
+    sql(
+        server,
+        "INSERT INTO _rollout.rollout (id, server_uuid, state, phase, revision, epoch, record, updated_at)"
+        " VALUES (%s, @@server_uuid, 'running', 'backfill', 1, %s, '{}', UTC_TIMESTAMP(6))",
+        (rollout, epoch),
+    )
+
+
+def take_over(server: Server, epoch: int, rollout: str = ROLLOUT) -> None:
+    """What taking the lease does to the rows that fence."""
+    sql(server, "UPDATE _rollout.rollout SET epoch = %s WHERE id = %s", (epoch, rollout))
+    sql(server, "UPDATE _rollout.position SET epoch = %s WHERE rollout = %s", (epoch, rollout))
+
+
+def reader_of(session: Session, table: TableName, counted: Sequence[str]) -> Reader:
+    shape = read_shape(session, table)
+    assert shape is not None
+    return Reader(session, key_space(shape), tuple(counted))
+
+
+def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rule: Rule = VISIT) -> FillPass:
+    """A backfill pass with batches of ``rows`` rows."""
+    reader = reader_of(session, table, rule.counted)
+    work = Work(reader, rule, Listening(beat, RealClock()), BACKOFF, str(session.value("SELECT @@server_uuid")), "/* t */")
+    return FillPass(work, PassName("_rollout", ROLLOUT, 1, "backfill"), BatchSize(1000.0, rows, rows))
+
+
+def run_in_pieces(session: Session, table: TableName, sizes: Sequence[int], rule: Rule = VISIT) -> Position:
+    """The pass, stopped and begun anew after every batch; the sizes come round in turn."""
+    for number in range(10_000):
+        try:
+            return fill_pass(session, table, ToldBeat(answer=paused_after(1)), sizes[number % len(sizes)], rule).run()
+        except Halt:
+            continue
+    raise AssertionError("the pass does not end")
