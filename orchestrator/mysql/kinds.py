@@ -1,0 +1,198 @@
+"""What kind of value an expression gives: from the column it copies, else from the server's own result metadata.
+
+The server is asked with typed NULLs in place of columns, so the answer is the same before and after ddl, and needs no
+privilege on the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import RunbookError
+from orchestrator.model.contract import Column, Contract
+from orchestrator.model.facts import Shape
+from orchestrator.model.types import Family
+from orchestrator.mysql import quote
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.expression import Parsed
+from orchestrator.mysql.session import ResultField, Session
+
+_INTEGERS = {1: 8, 2: 16, 3: 32, 9: 24, 8: 64}
+_TEXTS = frozenset({15, 247, 248, 249, 250, 251, 252, 253, 254})
+_TEMPORALS = {10: "date", 14: "date", 12: "datetime", 7: "timestamp"}
+_NOT_FIXED = 31
+_TEXT_CHARS = 65_535
+UTF8MB4 = "utf8mb4"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A set of values. ``low``/``high``: integers. ``precision``/``scale``: decimals; ``scale`` also: fraction digits.
+
+    ``chars``: greatest length in characters (bytes for binary), None when it is not known.
+    """
+
+    family: Family
+    base: str = ""
+    low: int = 0
+    high: int = 0
+    precision: int = 65
+    scale: int = 0
+    chars: int | None = None
+    charset: str = UTF8MB4
+    labels: tuple[str, ...] = ()
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        return self.base or self.family.value
+
+
+def columns_after_ddl(contract: Contract, shape: Shape) -> dict[str, Column]:
+    """Every column as it will be when ddl is done, by lower-case name, with its character set filled in."""
+    wanted = {c.name.lower(): _with_charset(c, shape) for c in contract.columns}
+    live = {c.name.lower(): _with_charset(c, shape) for c in shape.columns}
+    changed = {c.name.lower(): _with_charset(c, shape) for c in contract.changes}
+    return wanted | live | changed
+
+
+def _with_charset(column: Column, shape: Shape) -> Column:
+    if column.type.family not in (Family.TEXT, Family.ENUM, Family.SET):
+        return column
+    charset, collation = column.charset, column.collation
+    if charset is None and collation is None:
+        charset, collation = shape.charset, shape.collation
+    charset = (charset or (collation or "").split("_")[0]).lower()
+    return Column(
+        name=column.name,
+        type=column.type,
+        null=column.null,
+        default=column.default,
+        charset="utf8mb3" if charset == "utf8" else charset,
+        collation=collation,
+        on_update=column.on_update,
+        generated=column.generated,
+        auto_increment=column.auto_increment,
+    )
+
+
+def kind_of_column(column: Column) -> Kind:
+    """The kind of a column read as ``expression.read`` reads it."""
+    type_, family, nullable = column.type, column.type.family, column.null
+    charset = column.charset or UTF8MB4
+    match family:
+        case Family.INTEGER | Family.BIT | Family.YEAR:
+            low, high = type_.integer_range
+            low = 0 if family is Family.YEAR else low
+            return Kind(Family.INTEGER, str(type_), low=low, high=high, nullable=nullable)
+        case Family.DECIMAL:
+            return Kind(family, str(type_), precision=type_.length or 10, scale=type_.scale or 0, nullable=nullable)
+        case Family.ENUM | Family.SET:
+            longest = max(map(len, type_.labels)) if family is Family.ENUM else len(",".join(type_.labels))
+            labels = type_.labels if family is Family.ENUM else ()
+            return Kind(Family.TEXT, type_.base, chars=longest, labels=labels, nullable=nullable)
+        case Family.TEXT:
+            limit = type_.length if type_.byte_limit is None else type_.byte_limit
+            return Kind(family, str(type_), chars=limit, charset=charset, nullable=nullable)
+        case Family.BINARY:
+            limit = type_.length if type_.byte_limit is None else type_.byte_limit
+            return Kind(family, str(type_), chars=limit, charset="binary", nullable=nullable)
+        case _:
+            return Kind(family, type_.base, scale=type_.length or 0, nullable=nullable)
+
+
+def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
+    """The kind of an expression's values. Raises RunbookError with the server's words when it refuses."""
+    if column := parsed.column:
+        return kind_of_column(column)
+    sql = parsed.render(lambda name: f"t.{quote.name(name)}")
+    source = _typed_nulls(parsed.columns)
+    try:
+        field = session.fields(f"SELECT {sql}{source}{' LIMIT 0' if source else ''}")[0]
+        _refuse_unknown_zones(session, parsed, what)
+        kind = _from_field(field)
+        charset = session.value(f"SELECT CHARSET({sql}){source}") if kind and kind.family is Family.TEXT else ""
+    except ServerError as error:
+        if error.cure is not Cure.STOP:
+            raise
+        raise RunbookError(
+            f"{what}: the server refuses {parsed.sql!r}: {error.number} {error.text}",
+            "an expression that this server accepts",
+            "change the expression in the runbook",
+        ) from error
+    if kind is None:
+        raise RunbookError(
+            f"{what}: {parsed.sql!r} gives a kind of value that cannot be mapped (type code {field.type_code})",
+            "a number, text, bytes, a date or time, or JSON",
+            "change the expression in the runbook",
+        )
+    nullable = not parsed.null_keeping or any(c.null for c in parsed.columns)
+    return Kind(
+        kind.family, kind.base, kind.low, kind.high, kind.precision, kind.scale, charset=str(charset), nullable=nullable
+    )
+
+
+def _refuse_unknown_zones(session: Session, parsed: Parsed, what: str) -> None:
+    for zone in parsed.zones:
+        if session.value(f"SELECT CONVERT_TZ('2020-01-01 00:00:00', {zone}, '+00:00')") is None:
+            raise RunbookError(
+                f"{what}: the time zone {zone} in {parsed.sql!r} is not known to the server, CONVERT_TZ gives NULL",
+                "a zone that the server's time zone tables hold, or an offset such as '+02:00'",
+                "load the time zone tables (mysql_tzinfo_to_sql), or write an offset",
+            )
+
+
+def _typed_nulls(columns: Sequence[Column]) -> str:
+    if not columns:
+        return ""
+    return " FROM (SELECT " + ", ".join(f"{_typed_null(c)} AS {quote.name(c.name)}" for c in columns) + ") AS t"
+
+
+def _typed_null(column: Column) -> str:
+    type_ = column.type
+    digits = f"({type_.length})" if type_.length else ""
+    match type_.family:
+        case Family.INTEGER | Family.BIT:
+            return f"CAST(NULL AS {'UNSIGNED' if type_.unsigned or type_.family is Family.BIT else 'SIGNED'})"
+        case Family.DECIMAL:
+            return f"CAST(NULL AS DECIMAL({type_.length or 10},{type_.scale or 0}))"
+        case Family.TEXT | Family.ENUM | Family.SET:
+            chars = min(kind_of_column(column).chars or _TEXT_CHARS, _TEXT_CHARS)
+            collate = f" COLLATE {column.collation}" if column.collation else ""
+            return f"CAST(NULL AS CHAR({chars}) CHARACTER SET {column.charset or UTF8MB4}){collate}"
+        case Family.BINARY:
+            return f"CAST(NULL AS BINARY({min(type_.length or _TEXT_CHARS, _TEXT_CHARS)}))"
+        case Family.TEMPORAL:
+            return "CAST(NULL AS DATE)" if type_.base == "date" else f"CAST(NULL AS DATETIME{digits})"
+        case Family.TIME:
+            return f"CAST(NULL AS TIME{digits})"
+        case Family.FLOAT | Family.YEAR | Family.JSON:
+            return f"CAST(NULL AS {type_.base.upper()})"
+        case Family.SPATIAL:
+            return "CAST(NULL AS BINARY)"
+
+
+def _from_field(field: ResultField) -> Kind | None:
+    code = field.type_code
+    digits = 6 if field.decimals >= _NOT_FIXED else field.decimals
+    if code in _INTEGERS or code == 16:
+        bits = _INTEGERS.get(code, 64)
+        low, high = (0, 2**bits - 1) if field.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return Kind(Family.INTEGER, "a whole number", low=low, high=high)
+    if code == 13:
+        return Kind(Family.INTEGER, "year", low=0, high=2155)
+    if code in (0, 246):
+        scale = min(field.decimals, 30)
+        precision = max(field.length - (0 if field.unsigned else 1) - (1 if scale else 0), scale)
+        return Kind(Family.DECIMAL, "a decimal", precision=min(precision, 65), scale=scale)
+    if code in (4, 5):
+        return Kind(Family.FLOAT, "float" if code == 4 else "double")
+    if code in _TEMPORALS:
+        return Kind(Family.TEMPORAL, _TEMPORALS[code], scale=digits)
+    if code == 11:
+        return Kind(Family.TIME, "time", scale=digits)
+    if code == 245:
+        return Kind(Family.JSON, "json")
+    if code in _TEXTS:
+        return Kind(Family.BINARY if field.binary else Family.TEXT, "bytes" if field.binary else "text")
+    return None

@@ -1,0 +1,134 @@
+"""The mirror: one BEFORE INSERT and one BEFORE UPDATE trigger that keep all mappings in step, whoever writes.
+
+A body sets only NEW columns, behind the fit test, and swallows what an expression raises: a statement of the
+application that would have passed without it passes with it. It is created under sql_mode '' (the driver sets it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from orchestrator.model.contract import TableName
+from orchestrator.model.facts import Trigger
+from orchestrator.mysql import quote
+from orchestrator.mysql.relation import MIRROR_PREFIX, DerivedSql, PairSql, Relation
+from orchestrator.mysql.rules import Rule
+from orchestrator.mysql.tokens import normal_form
+
+_NAME_CHARS = 64
+
+
+def new(column: str) -> str:
+    return f"NEW.{quote.name(column)}"
+
+
+def old(column: str) -> str:
+    return f"OLD.{quote.name(column)}"
+
+
+def trigger_name(rollout_id: str, event: str) -> str:
+    """``_rollout_ID_bu`` or ``_rollout_ID_bi``, shortened with a hash where MySQL's 64 characters end."""
+    suffix = "_bu" if event.lower() == "update" else "_bi"
+    room = _NAME_CHARS - len(MIRROR_PREFIX) - len(suffix)
+    if len(rollout_id) > room:
+        rollout_id = f"{rollout_id[: room - 9]}_{hashlib.sha256(rollout_id.encode()).hexdigest()[:8]}"
+    return f"{MIRROR_PREFIX}{rollout_id}{suffix}"
+
+
+def create_trigger(relation: Relation, table: TableName, event: str, name: str, tag: str) -> str:
+    """The whole CREATE TRIGGER. It follows the application's last trigger for the same event."""
+    last = dict(relation.last_triggers).get(event.lower())
+    order = f" FOLLOWS {quote.name(last)}" if last else ""
+    return (
+        f"CREATE {tag} DEFINER = CURRENT_USER TRIGGER {quote.name(table.schema)}.{quote.name(name)} "
+        f"BEFORE {event.upper()} ON {quote.table(table)} FOR EACH ROW{order}\n{body(relation, table, event, name)}"
+    )
+
+
+def drop_trigger(table: TableName, name: str, tag: str) -> str:
+    return f"DROP {tag} TRIGGER IF EXISTS {quote.name(table.schema)}.{quote.name(name)}"
+
+
+def same_body(live: Trigger, wanted: str) -> bool:
+    """Whether the live trigger does what ``wanted`` (a body, or a whole CREATE TRIGGER) says, under its mode."""
+    begins = wanted.find("BEGIN")
+    return normal_form(live.body) == normal_form(wanted[max(begins, 0) :]) and live.sql_mode == ""
+
+
+def body(relation: Relation, table: TableName, event: str, name: str) -> str:
+    """The trigger's body: what ``same_body`` compares with the live one."""
+    pair = _pair_on_update if event.lower() == "update" else _pair_on_insert
+    derived = _derived_on_update if event.lower() == "update" else _derived_on_insert
+    lines = [
+        "BEGIN",
+        f"  /* Mirror of rollout on {_comment(str(table))}: keeps old and new columns in step. It goes with `rollout "
+        f"rollback` or `rollout finish`, else with DROP TRIGGER {_comment(quote.name(name))}. */",
+        "  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;",
+    ]
+    for p in relation.pairs:
+        lines += pair(p)
+    for d in relation.derived:
+        lines += derived(d)
+    return "\n".join([*lines, "END"])
+
+
+def _comment(text: str) -> str:
+    return text.replace("*/", "* /")
+
+
+def _pair_on_insert(pair: PairSql) -> list[str]:
+    given_new = f"NOT ({pair.unset.on_insert(new)})"
+    if pair.new_wins:
+        return _choose((given_new, _carry_back(pair)), (None, _carry_forward(pair)))
+    given_old = f"NOT ({pair.given_old.on_insert(new)})"
+    return _choose((f"{given_old} OR {pair.unset.on_insert(new)}", _carry_forward(pair)), (None, _carry_back(pair)))
+
+
+def _pair_on_update(pair: PairSql) -> list[str]:
+    old_changed = pair.changed(pair.old_side, old, new)
+    new_changed = pair.changed(pair.new_side, old, new)
+    empty = pair.unset.now(new)
+    if pair.new_wins:
+        return _choose((new_changed, _carry_back(pair)), (f"{old_changed} OR {empty}", _carry_forward(pair)))
+    unset = f"NOT ({new_changed}) AND ({empty})"
+    return _choose((f"{old_changed} OR {unset}", _carry_forward(pair)), (new_changed, _carry_back(pair)))
+
+
+def _choose(first: tuple[str, list[str]], second: tuple[str | None, list[str]]) -> list[str]:
+    condition, lines = second
+    otherwise = "  ELSE" if condition is None else f"  ELSEIF {condition} THEN"
+    return [f"  IF {first[0]} THEN", *first[1], otherwise, *lines, "  END IF;"]
+
+
+def _carry_forward(pair: PairSql) -> list[str]:
+    """n := f(o), unless o <=> b(n)."""
+    return _set(pair.forward, f"NOT ({pair.goes_back(new)})")
+
+
+def _carry_back(pair: PairSql) -> list[str]:
+    """o := b(n), unless n <=> f(o)."""
+    return _set(pair.backward, f"NOT ({pair.holds(new)})")
+
+
+def _set(rule: Rule, unless: str) -> list[str]:
+    ok = rule.ok(new)
+    condition = unless if ok is None else f"{unless} AND ({ok})"
+    return [f"    IF {condition} THEN SET {new(rule.target.name)} = {rule.value(new)}; END IF;"]
+
+
+def _derived_on_insert(derived: DerivedSql) -> list[str]:
+    return _derive(derived.forward, None if derived.follows else derived.unset.on_insert(new))
+
+
+def _derived_on_update(derived: DerivedSql) -> list[str]:
+    if derived.follows:
+        return _derive(derived.forward, None)
+    return _derive(derived.forward, f"({derived.unset.now(new)}) AND ({derived.unset.now(old)})")
+
+
+def _derive(rule: Rule, when: str | None) -> list[str]:
+    conditions = [c for c in (when, rule.ok(new)) if c is not None]
+    assignment = f"SET {new(rule.target.name)} = {rule.value(new)};"
+    if not conditions:
+        return [f"  {assignment}"]
+    return [f"  IF {' AND '.join(f'({c})' for c in conditions)} THEN {assignment} END IF;"]

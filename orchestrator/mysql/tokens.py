@@ -1,0 +1,95 @@
+"""SQL text taken apart far enough to find columns, and no further: the server stays the only parser.
+
+Only what every session of ours and every trigger reads the same way is accepted (no comments, no variables, no
+parameters), so that one expression means one thing wherever it is rendered.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+
+class TokenKind(Enum):
+    SPACE = "space"
+    COMMENT = "comment"
+    NAME = "name"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    INTRODUCER = "introducer"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: TokenKind
+    text: str
+
+    @property
+    def word(self) -> str:
+        """The name without backticks, or upper-case text of anything else that is not quoted."""
+        if self.kind is TokenKind.QUOTED:
+            return self.text[1:-1].replace("``", "`")
+        return self.text.upper() if self.kind is TokenKind.NAME else self.text
+
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>\s+)
+    | (?P<comment>/\*.*?\*/ | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*)
+    | (?P<string>(?:[xXbBnN])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*")
+    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<number>0[xX][0-9a-fA-F]+(?![\w$]) | 0b[01]+(?![\w$]) | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
+    | (?P<introducer>_[A-Za-z0-9]+(?=\s*(?:'|"|0[xX]|[xX]')))
+    | (?P<name>[A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff]*)
+    | (?P<operator>->>|->|<=>|<=|>=|<>|!=|:=|\|\||&&|<<|>>|[-+*/%^~!=<>|&(),.;@?{}\[\]:\\])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokenise(sql: str) -> tuple[Token, ...]:
+    """Every character of ``sql`` in some token. Raises ValueError at the first one that belongs to none."""
+    tokens: list[Token] = []
+    at = 0
+    while at < len(sql):
+        match = _TOKEN.match(sql, at)
+        if match is None:
+            raise ValueError(f"cannot be read at {sql[at : at + 20]!r}")
+        tokens.append(Token(_KINDS[match.lastgroup or ""], match.group()))
+        at = match.end()
+    return tuple(tokens)
+
+
+def single_quoted(string: str) -> str:
+    """A string token in single quotes: in double quotes it would be a name under ANSI_QUOTES."""
+    if not string.startswith('"'):
+        return string
+    return "'" + string[1:-1].replace('""', '"').replace("'", "''") + "'"
+
+
+def normal_form(sql: str) -> str:
+    """The same text for two spellings that the server stores differently: spaces and character-set introducers go.
+
+    information_schema shows a trigger's body without its introducers, SHOW CREATE TRIGGER with them.
+    """
+    try:
+        tokens = tokenise(sql)
+    except ValueError:
+        return " ".join(sql.split())
+    kept = (t.text for t in tokens if t.kind not in (TokenKind.SPACE, TokenKind.INTRODUCER))
+    return " ".join(kept).rstrip("; ")
+
+
+_KINDS: dict[str, TokenKind] = {
+    "space": TokenKind.SPACE,
+    "comment": TokenKind.COMMENT,
+    "string": TokenKind.STRING,
+    "quoted": TokenKind.QUOTED,
+    "number": TokenKind.NUMBER,
+    "introducer": TokenKind.INTRODUCER,
+    "name": TokenKind.NAME,
+    "operator": TokenKind.OPERATOR,
+}
