@@ -10,6 +10,9 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.runbook.digest import canonical
 from orchestrator.runbook.load import parse
 
+_NAMED = ("columns", "changes", "indexes", "foreign_keys", "mappings", "invariants")
+_ABSENT = "(absent)"
+
 
 def explain_difference(old_text: str, new: Runbook) -> str:
     """One line for each part of the contract that differs, ``part: old → new``; empty when the contracts mean the same.
@@ -17,25 +20,54 @@ def explain_difference(old_text: str, new: Runbook) -> str:
     ``old_text`` is a whole runbook as the state keeps it. When this version cannot read it any more, that is said.
     """
     try:
-        before = dict(_leaves(canonical(parse(old_text, "the runbook in the state").contract)))
+        old = canonical(parse(old_text, "the runbook in the state").contract)
     except RunbookError as error:
         return f"the runbook in the state cannot be read by this version: {error.seen.splitlines()[0]}"
-    after = dict(_leaves(canonical(new.contract)))
-    lines = []
-    for path in dict.fromkeys([*before, *after]):
-        if before.get(path) != after.get(path):
-            lines.append(f"{path}: {before.get(path, '(absent)')} → {after.get(path, '(absent)')}")
-    return "\n".join(lines)
+    return "\n".join(_lines(old, canonical(new.contract)))
 
 
-def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, dict):
+def _lines(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
+    for part in new:
+        before, after = old[part], new[part]
+        if before == after:
+            continue
+        if part in _NAMED and isinstance(before, dict) and isinstance(after, dict):
+            for name in dict.fromkeys([*before, *after]):
+                yield from _thing(f"{part}.{name}", before.get(name), after.get(name))
+        elif part == "applications" and isinstance(before, dict) and isinstance(after, dict):
+            for version in after:
+                yield from _statements(f"{part}.{version}", before[version], after[version])
+        elif part != "column order" or _common_order(before, after):
+            yield from _thing(part, before, after)
+
+
+def _common_order(before: object, after: object) -> bool:
+    """Whether the columns that both have stand in another order; what came or went is told as such."""
+    if not isinstance(before, list) or not isinstance(after, list):
+        return True
+    return [c for c in before if c in after] != [c for c in after if c in before]
+
+
+def _thing(path: str, before: object, after: object) -> Iterator[str]:
+    if before == after:
         return
-    elif isinstance(value, list) and path.startswith("applications"):
-        for statement in value:
-            yield f"{path}: {statement}", "declared"
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys([*before, *after]):
+            yield from _thing(f"{path}.{key}", before.get(key), after.get(key))
     else:
-        yield path, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"{path}: {_shown(before)} → {_shown(after)}"
+
+
+def _statements(path: str, before: list[str], after: list[str]) -> Iterator[str]:
+    yield from (f"{path}: {s} → {_ABSENT}" for s in before if s not in after)
+    yield from (f"{path}: {_ABSENT} → {s}" for s in after if s not in before)
+
+
+def _shown(value: object) -> str:
+    """One short text; what is empty or ordinary in a thing is left out."""
+    if value is None:
+        return _ABSENT
+    if isinstance(value, dict):
+        said = {k: v for k, v in value.items() if v not in (None, "", "none", False, [])}
+        return ", ".join(f"{k} {_shown(v)}" for k, v in said.items()) or _ABSENT
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
@@ -17,7 +17,7 @@ from orchestrator.runbook.forms import (
     Sql,
     TableForm,
 )
-from orchestrator.runbook.units import DURATION_PATTERN, SHARE_PATTERN, parse_duration, parse_share
+from orchestrator.runbook.units import DURATION_PATTERN, SHARE_PATTERN, parse_duration, parse_share, show_duration
 
 Duration = Annotated[
     float,
@@ -29,6 +29,11 @@ Share = Annotated[
     BeforeValidator(parse_share),
     WithJsonSchema({"type": "string", "pattern": SHARE_PATTERN, "examples": ["10%"]}),
 ]
+
+
+def _duration(default_s: float, description: str) -> Any:
+    """A duration with a default, which the schema shows as a person would write it."""
+    return Field(default=default_s, description=description, json_schema_extra={"default": show_duration(default_s)})
 
 
 def _number(value: object) -> float:
@@ -50,25 +55,21 @@ class DdlForm(Form):
     engine: Literal["auto"] = Field(
         default="auto", description="INSTANT, else INPLACE with LOCK=NONE; refused when neither will do."
     )
-    final_lock_budget: Duration = Field(
-        default=2.0, description="Longest wait that the last step of an index build may cause."
-    )
+    final_lock_budget: Duration = _duration(2.0, "Longest wait that the last step of an index build may cause.")
     index_tries: int = Field(
         default=10, ge=1, le=100, description="How often that last step is tried before the phase pauses."
     )
 
 
 class BackfillForm(Form):
-    target_time: Duration = Field(default=0.08, description="How long one batch should take.")
+    target_time: Duration = _duration(0.08, "How long one batch should take.")
     max_batch: int = Field(default=5000, ge=1, le=100_000, description="Most rows in one batch.")
     workers: Literal[1, "auto"] = Field(default=1, description="One worker.")
 
 
 class ShadowWriteForm(Form):
     driver: Literal["triggers"] = Field(default="triggers", description="Who keeps both columns in step.")
-    soak: Duration = Field(
-        default=30.0, description="How long both columns move together under watch before drift must be 0."
-    )
+    soak: Duration = _duration(30.0, "How long both columns move together under watch before drift must be 0.")
 
 
 class ReadSwitchForm(Form):
@@ -79,32 +80,26 @@ class ReadSwitchForm(Form):
         max_length=100,
         description="Steps of the ramp: rising, 1 to 100, ending at 100.",
     )
-    hold: Duration = Field(default=300.0, description="How long each step is watched.")
-    ttl: Duration = Field(default=90.0, description="How long the flags live without a sign of the watcher.")
-    poll: Duration = Field(default=1.0, description="How often applications ask for the flags.")
+    hold: Duration = _duration(300.0, "How long each step is watched.")
+    ttl: Duration = _duration(90.0, "How long the flags live without a sign of the watcher.")
+    poll: Duration = _duration(1.0, "How often applications ask for the flags.")
     gates: list[str] = Field(default_factory=lambda: ["drift"], description="Gates that must pass at each step.")
     on_watcher_loss: Literal["back"] = Field(default="back", description="Readers go back when the watcher is lost.")
 
 
 class VerifyForm(Form):
-    soak: Duration = Field(
-        default=600.0, description="How long the end state is watched before the newest rows are compared again."
-    )
+    soak: Duration = _duration(600.0, "How long the end state is watched before the newest rows are compared again.")
 
 
 class RollbackForm(Form):
     ddl: Literal["keep", "drop"] = Field(
         default="keep", description="Whether new columns and indexes stay when ddl is undone."
     )
-    quiet: Duration = Field(
-        default=60.0, description="How long no statement may name the new columns before the mirror goes."
-    )
+    quiet: Duration = _duration(60.0, "How long no statement may name the new columns before the mirror goes.")
 
 
 class FinishForm(Form):
-    quiet: Duration = Field(
-        default=600.0, description="How long no statement may name old columns or the flag before the end."
-    )
+    quiet: Duration = _duration(600.0, "How long no statement may name old columns or the flag before the end.")
 
 
 class PhasesForm(Form):
@@ -160,12 +155,8 @@ class ChecksForm(Form):
         default=None, description="Length of InnoDB's history list; default 1000000."
     )
     disk: DiskForm | None = Field(default=None, description="Where free disk space is read.")
-    max_wait: Duration = Field(
-        default=600.0, description="How long a check may hold before the phase pauses with exit 75."
-    )
-    stall_budget: Duration = Field(
-        default=0.25, description="Longest wait of one statement of the application because of us."
-    )
+    max_wait: Duration = _duration(600.0, "How long a check may hold before the phase pauses with exit 75.")
+    stall_budget: Duration = _duration(0.25, "Longest wait of one statement of the application because of us.")
 
 
 class NoReplicasForm(Form):
@@ -193,13 +184,13 @@ class GateForm(Form):
     )
     max: Number | None = Field(default=None, description="Greatest number that passes.")
     max_increase: Share | None = Field(default=None, description="Greatest rise over the baseline that passes.")
-    interval: Duration = Field(default=10.0, description="Time between two samples.")
+    interval: Duration = _duration(10.0, "Time between two samples.")
     count: int = Field(default=5, ge=1, le=100, description="How many of the last samples are judged.")
     failure_limit: int = Field(default=3, ge=1, le=100, description="The gate fails when so many of them failed.")
     inconclusive_limit: int = Field(
         default=3, ge=1, le=100, description="The gate cannot say when so many gave no number."
     )
-    timeout: Duration = Field(default=5.0, description="Longest time for one sample.")
+    timeout: Duration = _duration(5.0, "Longest time for one sample.")
 
 
 class WaiverForm(Form):

@@ -16,7 +16,8 @@ from orchestrator.runbook.tree import Document, read_document
 def lint(runbook: Runbook, today: date | None = None) -> Sequence[Problem]:
     """What is wrong with the runbook and not waived, in the order of the file.
 
-    Pure when ``today`` is given; it is the present day (UTC) when left out, and only ends waivers. Each problem names its rule; ``seen`` begins with ``path:line`` when the runbook has its text.
+    Pure when ``today`` is given; it is the present day (UTC) when left out, and only ends waivers.
+    Each problem names its rule; ``seen`` begins with ``path:line`` when the runbook has its text.
     """
     day = today or datetime.now(UTC).date()
     document = _document(runbook)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+from ruamel.yaml import YAML
 
 from orchestrator.model.runbook import GateSpec, Runbook
+from orchestrator.runbook.load import load
 
 
 def shorten(runbook: Runbook, seconds: float = 3.0) -> Runbook:
@@ -35,3 +39,30 @@ def _short_gate(gate: GateSpec, seconds: float) -> GateSpec:
     """The samples that are judged fit into one hold."""
     interval_s = min(gate.interval_s, max(0.2, seconds / (gate.count + 1)))
     return replace(gate, interval_s=interval_s, timeout_s=min(gate.timeout_s, max(1.0, seconds)))
+
+
+def write_short_copy(source: Path, target: Path, seconds: float = 3.0) -> Runbook:
+    """Write the runbook with the waits of ``shorten`` to ``target``, and load it from there. Same contract, same digest.
+
+    Raises RunbookError when ``source`` cannot be loaded.
+    """
+    short = shorten(load(source), seconds)
+    yaml = YAML()
+    tree = yaml.load(source.read_text(encoding="utf-8"))
+    phases, settings = tree["phases"], short.phases
+    phases["shadow_write"]["soak"] = _s(settings.soak_s)
+    phases["verify"]["soak"] = _s(settings.verify_soak_s)
+    phases["rollback"]["quiet"] = _s(settings.rollback_quiet_s)
+    phases["finish"]["quiet"] = _s(settings.finish_quiet_s)
+    reads = phases["read_switch"]
+    reads["hold"], reads["ttl"], reads["poll"] = _s(settings.hold_s), _s(settings.ttl_s), _s(settings.poll_s)
+    tree["checks"]["max_wait"] = _s(short.limits.max_wait_s)
+    for written, gate in zip(tree.get("gates") or (), short.gates, strict=True):
+        written["interval"] = _s(gate.interval_s)
+    with target.open("w", encoding="utf-8") as file:
+        yaml.dump(tree, file)
+    return load(target)
+
+
+def _s(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
