@@ -1,7 +1,7 @@
 """A session as an ordinary application has it: the server's own defaults, explicit transactions, nothing pinned by us.
 
 The sandbox's applications speak through this and never through ``Session``: a rollout must be harmless to sessions that
-run under REPEATABLE READ, with the default sql_mode and the default lock waits. Only the time zone is set, as drivers do.
+run under REPEATABLE READ, with the default sql_mode and lock waits. Only the time zone is set, as drivers do.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The old and the new application: workers that write and read all day, as real ones do, and keep the ledger honest.
 
-The old application knows the old columns only, from its first second to its last. The new one obeys both flags: it asks
-outside any transaction, decides at a transaction's first statement, reads an entity by the column that the percent says,
-and says the old application's statements while ``new_writes`` is closed.
+The old application knows the old columns only, from its first second to its last. The new one obeys both flags: it
+asks outside any transaction, decides at a transaction's first statement, reads an entity by the column that the percent
+says, and says the old application's statements while ``new_writes`` is closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEPT_SETS = 60
 
 @dataclass(slots=True)
 class Setting:
-    """What all workers share. ``windows`` are told of every wait; ``reads_break`` is the fault that can be switched on."""
+    """What all workers share. ``windows`` are told of every wait; ``reads_break`` is a fault that can be switched on."""
 
     script: Script
     ledger: Ledger
@@ -57,7 +57,13 @@ class Worker:
     """One thread's work with one connection. ``decide`` gives the flags; the old application's is always ``OLD``."""
 
     def __init__(
-        self, setting: Setting, session: ApplicationSession, source: Source, rng: Random, tally: Tally, decide: Callable[[], Decision]
+        self,
+        setting: Setting,
+        session: ApplicationSession,
+        source: Source,
+        rng: Random,
+        tally: Tally,
+        decide: Callable[[], Decision],
     ) -> None:
         self._setting = setting
         self._session = session
@@ -201,7 +207,9 @@ class Worker:
                 self._setting.rows.born(key)
         run.writes, run.born = [], []
 
-    def _say(self, statement: Statement, operation: Operation, args: Arguments, keys: dict[str, Key], run: _Run) -> bool:
+    def _say(
+        self, statement: Statement, operation: Operation, args: Arguments, keys: dict[str, Key], run: _Run
+    ) -> bool:
         """One statement of an operation; False ends the operation early (nothing was there to claim)."""
         if statement.kind is Kind.CONTROL:
             self._control(statement, operation, run)
@@ -266,5 +274,3 @@ def _uncertain(run: _Run, operation: Operation, args: Arguments, keys: dict[str,
         number = ledger.number()
         writes = [Write(number, keys[row], statement, args, at) for at, row in enumerate(statement.rows)]
     return [Write(w.number, w.key, w.statement, w.args, w.row, w.existed, certain=False) for w in writes]
-
-

@@ -1,7 +1,7 @@
 """SQL expressions worked out in Python: the second opinion on what a mapping means, and on what a statement stores.
 
-The ledger must not ask the code that it checks, so it shares no line with the product's rendering. What is known here is
-the plain part of the language that mappings and ordinary statements are written in; anything else is refused when it is
+The ledger must not ask the code that it checks, so it shares no line with the product's rendering. What is known here
+is the plain part of the language that mappings and ordinary statements are written in; anything else is refused when it is
 read, never guessed.
 """
 
@@ -64,7 +64,7 @@ def tokens(sql: str) -> list[Token]:
 
 
 def evaluate(sql: str) -> Expr:
-    """The expression as a function of the row (column names in lower case). Raises ValueError when it is not understood."""
+    """The expression as a function of the row (names in lower case). Raises ValueError when it is not understood."""
     reader = Reader(tokens(sql))
     expr = reader.expression()
     reader.end()
@@ -195,7 +195,8 @@ class Reader:
                 return self._column(token.text)
             case "word":
                 return self._worded(token.text)
-        raise ValueError(f"{token.text!r} does not begin an expression")
+            case _:
+                raise ValueError(f"{token.text!r} does not begin an expression")
 
     def _column(self, first: str) -> Expr:
         key = (self.name() if self.accept(".") else first).lower()

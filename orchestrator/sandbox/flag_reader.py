@@ -1,4 +1,4 @@
-"""How an application obeys the two flags: asked once a poll, held for one poll, decided at a transaction's first statement."""
+"""How an application obeys the two flags: asked once a poll, held for one poll, decided when a transaction begins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,12 @@ class FlagReader:
     """One for each application process; thread-safe. An answer is good for ``poll_s`` from the moment of asking."""
 
     def __init__(
-        self, session: ApplicationSession, state_schema: str, rollout: str, poll_s: float, monotonic: Callable[[], float]
+        self,
+        session: ApplicationSession,
+        state_schema: str,
+        rollout: str,
+        poll_s: float,
+        monotonic: Callable[[], float],
     ) -> None:
         self._session = session
         self._question = sql.read_flag(state_schema)
@@ -53,7 +58,7 @@ class FlagReader:
         self._answer = OLD
 
     def decide(self) -> Decision:
-        """Call before a transaction begins, never inside one. An unreadable or missing flag means 0 % and old writes."""
+        """Call before a transaction begins, never inside one. An unreadable or missing flag is 0 % and old writes."""
         with self._lock:
             now = self._monotonic()
             if now - self._asked_at >= self._poll_s:

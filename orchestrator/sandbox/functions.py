@@ -13,7 +13,7 @@ Value = Any
 
 
 def number(value: Value) -> int | Decimal | float:
-    """A value where MySQL wants a number. A text that is no number raises ValueError: its meaning depends on the mode."""
+    """A value where MySQL wants a number. Other texts raise ValueError: what they mean depends on the mode."""
     match value:
         case bool():
             return int(value)
@@ -21,7 +21,8 @@ def number(value: Value) -> int | Decimal | float:
             return value
         case str():
             return int(value) if re.fullmatch(r"-?\d+", value) else Decimal(value)
-    raise ValueError(f"{value!r} is not a number")
+        case _:
+            raise ValueError(f"{value!r} is not a number")
 
 
 def truth(value: Value) -> bool | None:
@@ -39,19 +40,18 @@ def compare(left: Value, sign: str, right: Value) -> int | None:
             raise ValueError("a date compared with a text is not known here")
         left, right = number(left), number(right)
     order = (left > right) - (left < right)
-    answers = {"=": order == 0, "<>": order != 0, "!=": order != 0, "<": order < 0, ">": order > 0}
-    return int(answers[sign] if sign in answers else order <= 0 if sign == "<=" else order >= 0)
+    answers = {"=": order == 0, "<>": order != 0, "!=": order != 0, "<": order < 0, ">": order > 0, "<=": order <= 0}
+    return int(answers.get(sign, order >= 0))
 
 
 def divide(left: Any, sign: str, right: Any) -> Value:
     """One arithmetic operation; a division by zero is NULL."""
-    match sign:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
+    if sign == "+":
+        return left + right
+    if sign == "-":
+        return left - right
+    if sign == "*":
+        return left * right
     if right == 0:
         return None
     if sign == "/":
@@ -69,7 +69,8 @@ def text(value: Value) -> str:
             return value.decode()
         case datetime():
             return value.strftime("%Y-%m-%d %H:%M:%S")
-    return str(value)
+        case _:
+            return str(value)
 
 
 def cast(value: Value, kind: str, arguments: Sequence[int]) -> Value:
@@ -90,7 +91,8 @@ def cast(value: Value, kind: str, arguments: Sequence[int]) -> Value:
             return value.date() if isinstance(value, datetime) else value
         case "DATETIME":
             return _datetime(value, arguments[0] if arguments else 0)
-    raise ValueError(f"CAST to {kind} is not known here")
+        case _:
+            raise ValueError(f"CAST to {kind} is not known here")
 
 
 def _datetime(value: Value, digits: int) -> datetime:

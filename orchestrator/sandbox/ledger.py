@@ -2,9 +2,9 @@
 
 Writes to one row are put in order without holding anybody up: the server locks a row from the write to the commit, so a
 number that is taken after the write statement has returned and before COMMIT is sent rises in the order in which the
-row's transactions ran, for contested rows too. The ledger keeps the acknowledged writes with their numbers, and at the end
-replays them over what the table held in the beginning, with a model of the mapping of its own. A write whose COMMIT was
-not answered leaves two possible rows; either is right.
+row's transactions ran, for contested rows too. The ledger keeps the acknowledged writes with their numbers, and at the
+end replays them over what the table held in the beginning, with a model of the mapping of its own. A write whose COMMIT
+was not answered leaves two possible rows; either is right.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key, show_key
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.facts import Shape
 from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.mapping import UNKNOWN, Image, TableModel, default_value
 from orchestrator.sandbox.statements import Kind, Statement, environment, with_values
@@ -33,7 +33,7 @@ class Reads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write statement on one row. ``row`` says which of an INSERT's rows it is; ``existed`` that an upsert updates."""
+    """One write statement on one row. ``row``: which of an INSERT's rows it is; ``existed``: an upsert updates it."""
 
     number: int
     key: Key
@@ -79,7 +79,7 @@ class Ledger:
 
     def load(self, session: Reads) -> tuple[Key, ...]:
         """Take what the table holds now as the beginning; the keys of its rows, in key order."""
-        self._baseline = {key: values for key, values in self._pages(session, self._names)}
+        self._baseline = dict(self._pages(session, self._names))
         return tuple(self._baseline)
 
     def number(self) -> int:
@@ -272,7 +272,9 @@ class Ledger:
             if write.statement.kind is Kind.DELETE:
                 for child in children.pop((name, write.key[0]), ()):
                     possible = rows.get(child) or [self._first(child)]
-                    cut = [image | {name: None} if image and image[name] == write.key[0] else image for image in possible]
+                    cut = [
+                        image | {name: None} if image and image[name] == write.key[0] else image for image in possible
+                    ]
                     rows[child] = cut if write.certain else _distinct(possible + cut)
             for image in after:
                 if image is not None and image[name] is not None:

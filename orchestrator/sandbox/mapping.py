@@ -1,6 +1,6 @@
 """What the two columns of a pair must hold after each write: the mapping and the mirror's rule, said a second time.
 
-The ledger and the traffic use this model; the product renders SQL of its own. A difference between the two is a finding.
+The ledger and the traffic use this model; the product renders SQL of its own. A difference of the two is a finding.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def _transform(transform: Transform, source: Column, target: Column) -> Expr:
 
 
 def _value_map(of: ValueMap, source: Column, target: Column) -> Expr:
-    fold = (lambda v: v.casefold() if isinstance(v, str) else v) if of.match is Match.COLLATION else (lambda v: v)
+    def fold(value: Value) -> Value:
+        return value.casefold() if of.match is Match.COLLATION and isinstance(value, str) else value
+
     table = {fold(_typed(a, source)): _typed(b, target) for a, b in of.values}
     keeps = of.unmapped.value == "keep"
 
@@ -207,7 +209,8 @@ class TableModel:
                 return serial.to_bytes(min(column.type.length or 8, 8), "big").ljust(_width(column), b"\0")
             case Family.TEMPORAL:
                 return datetime(2026, 1, 1) + timedelta(seconds=serial)
-        return f"u{serial:07x}"[-(column.type.length or 40) :]
+            case _:
+                return f"u{serial:07x}"[-(column.type.length or 40) :]
 
     def draw(self, rng: Random, name: str) -> Value:
         """A value for that column that an application may write while the rollout runs."""

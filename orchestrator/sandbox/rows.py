@@ -23,8 +23,8 @@ _MORTAL_ONE_IN = 5
 class Rows:
     """Shared by all applications of one table; thread-safe.
 
-    Of the rows that exist, some are *hot* (few, written by everybody all the time), most are *kept* (never deleted), and
-    the *mortal* ones are deleted one day, each once.
+    Of the rows that exist, some are *hot* (few, written by everybody all the time), most are *kept* (never deleted),
+    and the *mortal* ones are deleted one day, each once.
     """
 
     def __init__(self, shape: Shape, keys: Sequence[Key], seed: int) -> None:
@@ -53,7 +53,8 @@ class Rows:
                     return self._mortal.popleft() if self._mortal else None
                 case "row":
                     return self._any(rng)
-        raise ValueError(f"{word} is not a kind of row")
+                case _:
+                    raise ValueError(f"{word} is not a kind of row")
 
     def born(self, key: Key) -> None:
         """A row that was created and acknowledged: others may write it, and it is deleted one day."""
@@ -105,7 +106,7 @@ class KeyMaker:
     def beginning(self, keys: Sequence[Key]) -> int:
         """The number before the first fresh one."""
         if self.columns[self.vary].type.family in (Family.INTEGER, Family.DECIMAL):
-            return max((int(k[self.vary]) for k in keys if isinstance(k[self.vary], int)), default=0)
+            return max((int(str(k[self.vary])) for k in keys), default=0)
         return 0
 
 
@@ -119,7 +120,11 @@ def _column(shape: Shape, name: str) -> Column:
 def _varied(columns: Sequence[Column], bound: set[str]) -> int:
     """The part of the key that new keys differ in: the last one that no foreign key binds and that has room."""
     roomy = (Family.TEXT, Family.BINARY, Family.INTEGER, Family.TEMPORAL, Family.DECIMAL)
-    free = [i for i, c in enumerate(columns) if c.name.lower() not in bound and c.type.family in roomy and c.type.base != "tinyint"]
+    free = [
+        i
+        for i, c in enumerate(columns)
+        if c.name.lower() not in bound and c.type.family in roomy and c.type.base != "tinyint"
+    ]
     if not free:
         raise ValueError("no part of the key can be varied: traffic cannot create rows in this table")
     return free[-1]
@@ -135,10 +140,11 @@ def _seeded(column: Column, at: int, seed: int) -> KeyPart:
         case Family.TEMPORAL:
             day = datetime(2026, 1, 1)
             return day.date() + timedelta(days=at) if column.type.base == "date" else day + timedelta(seconds=at)
-    odd = ("", "-x y", "-Ünïcode", "-日本", "-🚀")[at % 5]
-    width = column.type.length or 40
-    key = f"k{at:07x}"
-    return key + odd if len(key + odd) <= width and encodable(odd, column.charset) else key[-width:]
+        case _:
+            odd = ("", "-x y", "-Ünïcode", "-日本", "-🚀")[at % 5]
+            width = column.type.length or 40
+            key = f"k{at:07x}"
+            return key + odd if len(key + odd) <= width and encodable(odd, column.charset) else key[-width:]
 
 
 def _made(column: Column, count: int, seed: int) -> KeyPart:
@@ -147,8 +153,11 @@ def _made(column: Column, count: int, seed: int) -> KeyPart:
         case Family.INTEGER | Family.DECIMAL:
             return count
         case Family.BINARY:
-            return hashlib.blake2b(f"fresh:{seed}:{count}".encode(), digest_size=min(column.type.length or 16, 64)).digest()
+            return hashlib.blake2b(
+                f"fresh:{seed}:{count}".encode(), digest_size=min(column.type.length or 16, 64)
+            ).digest()
         case Family.TEMPORAL:
             instant = datetime(2030, 1, 1) + timedelta(seconds=count)
             return instant if column.type.base != "date" else date(2030, 1, 1) + timedelta(days=count)
-    return f"t{count:07x}"[-(column.type.length or 40) :]
+        case _:
+            return f"t{count:07x}"[-(column.type.length or 40) :]

@@ -24,8 +24,8 @@ from orchestrator.sandbox.statements import Statement, parse
 class Operation:
     """One thing that an application does, in one transaction (``COMMIT`` inside begins the next one).
 
-    ``autocommit``: no transaction around it; only for rows that nobody else writes. ``keep`` and ``take``: the values of
-    one operation are used again, once, by a later one. ``deletes``: rows that a foreign key deletes with the statement.
+    ``autocommit``: no transaction around it; only for rows that nobody else writes. ``keep`` and ``take``: the values
+    of one operation are used again, once, by a later one. ``deletes``: rows that a foreign key deletes with it.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A query in both forms. ``entity`` is the placeholder whose value decides between them; ``pairs``: the new form also
-    gives the old columns, and both are compared row by row."""
+    """A query in both forms. ``entity`` is the placeholder whose value decides between them. ``columns`` of the new form:
+    where it gives both columns of a pair they are compared, row by row."""
 
     name: str
     weight: int
@@ -86,18 +86,26 @@ class _Renderer:
         self.table = runbook.table
         self.key = shape.key
         self.model = model
-        unique = {c.lower() for index in (*shape.indexes, *runbook.contract.indexes) if index.unique for c in index.columns}
+        unique = {
+            c.lower() for index in (*shape.indexes, *runbook.contract.indexes) if index.unique for c in index.columns
+        }
         fixed = unique | set(model.key) | {c.lower() for f in shape.foreign_keys for c in f.columns}
         fixed |= {c.lower() for f in runbook.contract.foreign_keys for c in f.columns}
         paired = {name for pair in model.pairs for name in pair.names}
-        self.plain = [n for n, c in model.old_columns.items() if n not in fixed | paired and not c.on_update and _writable(c)]
+        self.plain = [
+            n for n, c in model.old_columns.items() if n not in fixed | paired and not c.on_update and _writable(c)
+        ]
         self.old = [pair.names[0] for pair in model.pairs if pair.names[0] not in fixed]
         self.new = [pair.names[1] for pair in model.pairs if pair.names[1] not in fixed]
-        self.added = [n for n, c in model.new_columns.items() if n not in fixed | paired | model.derived and _writable(c)]
-        self.required = [n for n, c in model.old_columns.items() if n in fixed - set(model.key) and _needed(c)]
+        self.added = [
+            n for n, c in model.new_columns.items() if n not in fixed | paired | model.derived and _writable(c)
+        ]
+        self.required = [n for n, c in model.old_columns.items() if n not in model.key and _needed(c)]
 
     def script(self) -> Script:
-        return Script(self._reads(), self._writes(self.old, self.plain), self._writes(self.new, self.plain + self.added))
+        return Script(
+            self._reads(), self._writes(self.old, self.plain), self._writes(self.new, self.plain + self.added)
+        )
 
     def _reads(self) -> tuple[Read, ...]:
         old, new = self.old or self.plain or list(self.key), self.new or self.plain or list(self.key)
@@ -124,12 +132,17 @@ class _Renderer:
         ]
         if given:
             made += self._paired_writes(given, several, one)
-            made.append(_op("upsert a new row", 2, insert(self.table, self.key, ["fresh"], needed | given, list(given))))
+            made.append(
+                _op("upsert a new row", 2, insert(self.table, self.key, ["fresh"], needed | given, list(given)))
+            )
             made.append(_op("upsert a row", 3, insert(self.table, self.key, ["kept"], needed | given, list(given))))
         if some:
             made.append(_op("touch", 6, update(self.table, some, one)))
             made.append(_op("roll back", 2, update(self.table, given or some, one), "ROLLBACK"))
-        made += [_op(f"count {c}", 5, update(self.table, {c: sql.increment(c)}, sql.by_key(self.key, "hot"))) for c in self._counters(paired)]
+        made += [
+            _op(f"count {c}", 5, update(self.table, {c: sql.increment(c)}, sql.by_key(self.key, "hot")))
+            for c in self._counters(paired)
+        ]
         return tuple(made)
 
     def _paired_writes(self, given: dict[str, str], several: str, one: str) -> list[Operation]:
@@ -140,12 +153,17 @@ class _Renderer:
             _op("change", 12, sql.update(self.table, given, one)),
             _op("change one column", 8, sql.update(self.table, first, one)),
             _op("change several", 3, sql.update(self.table, first, several)),
-            _op("change two", 3, sql.update(self.table, first, sql.by_key(self.key, "kept")), sql.update(self.table, given, one)),
+            _op(
+                "change two",
+                3,
+                sql.update(self.table, first, sql.by_key(self.key, "kept")),
+                sql.update(self.table, given, one),
+            ),
             _op("savepoint", 2, sql.update(self.table, first, one), *undone),
         ]
 
     def _counters(self, paired: list[str]) -> list[str]:
-        """Paired integers that mean the same on both sides: both applications may count them up, unasked and at once."""
+        """Paired integers that mean the same on both sides: both applications may count them up, at the same time."""
         return [p.names[p.names[1] in paired] for p in self.model.pairs if p.counts and {*p.names} & set(paired)]
 
 

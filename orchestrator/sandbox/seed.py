@@ -51,11 +51,13 @@ def _statements(path: Path) -> list[str]:
 
 
 def _seed_from_file(session: Session, path: Path, schema: str, rows: int, seed: int) -> None:
+    session.packet([sql.use(schema)])
     for statement in _statements(path):
         whole = statement.replace(":rows", str(int(rows))).replace(":seed", str(int(seed)))
         for low in range(1, rows + 1, _CHUNK_ROWS) if ":lo" in whole else (1,):
             part = whole.replace(":lo", str(low)).replace(":hi", str(low + _CHUNK_ROWS - 1))
-            session.packet([sql.use(schema), part])
+            if session.execute(part) == 0:
+                break
 
 
 def _seed_from_shape(session: Session, runbook: Runbook, shape: Shape, rows: int, seed: int) -> int:

@@ -1,8 +1,8 @@
 """A statement of an application, read once: the text for the driver, and what it stores in which rows.
 
 The ledger learns what was written from the statement itself, not from a second description beside it. Placeholders are
-written ``:name``; those of ``ROW_WORDS`` (with digits behind: ``:row2``) stand for a row's key, ``:row.part`` for one part
-of a composite one.
+written ``:name``; those of ``ROW_WORDS`` (with digits behind: ``:row2``) stand for a row's key, ``:row.part`` for one
+part of a composite one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """``inserted`` has one dictionary of expressions for each new row. ``rows`` are the row placeholders of the WHERE part;
-    of an INSERT the first one in each row's values, which is the key (a row of another table may have none: ``''``)."""
+    """``inserted`` has one dictionary of expressions for each new row. ``rows`` are the row placeholders of the WHERE
+    part; of an INSERT the first one in each row's values, which is the key (a row of another table may have none: ``''``)."""
 
     text: str
     sql: str
@@ -70,7 +70,8 @@ def parse(text: str) -> Statement:
         case "DELETE":
             reader.expect("FROM")
             return Statement(text, sql, Kind.DELETE, reader.name(), names, _rows(text))
-    raise ValueError(f"{first} is not followed by the ledger: {text}")
+        case _:
+            raise ValueError(f"{first} is not followed by the ledger: {text}")
 
 
 def _for_driver(text: str) -> tuple[str, tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -35,7 +34,9 @@ class Traffic:
     are compared with the old ones until ``release_without_flag``.
     """
 
-    def __init__(self, settings: ServerSettings, runbook: Runbook, shape: Shape, *, seed: int = 1, pace: float = 150.0) -> None:
+    def __init__(
+        self, settings: ServerSettings, runbook: Runbook, shape: Shape, *, seed: int = 1, pace: float = 150.0
+    ) -> None:
         self._settings = settings
         self._runbook = runbook
         self._pace = pace
@@ -138,7 +139,10 @@ class Traffic:
             source = Source(self.ledger.model, self._setting.rows, rng, self._setting.script.values, self._referred)
             worker = Worker(self._setting, self._session(name), source, rng, self._tallies[name], decide)
             thread = threading.Thread(
-                target=worker.run, args=(self._stops[name], self._pace / _THREADS), name=f"{name}-{self._started}", daemon=True
+                target=worker.run,
+                args=(self._stops[name], self._pace / _THREADS),
+                name=f"{name}-{self._started}",
+                daemon=True,
             )
             self._threads[name].append(thread)
             thread.start()
@@ -152,10 +156,10 @@ class Traffic:
         self._threads[name] = []
 
     def _report(self) -> None:
-        """Once a second, what each running application says of its own health. A report that fails is sent with the next."""
+        """Once a second, what each application says of its own health. A report that fails is sent with the next."""
         session = self._session("health")
         text = sql.report_health(self._runbook.table.schema)
-        unsent = {name: (0, 0) for name in self._tallies}
+        unsent = dict.fromkeys(self._tallies, (0, 0))
         while True:
             last = self._reporting.wait(1.0)
             for name, tally in self._tallies.items():

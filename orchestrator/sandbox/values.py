@@ -1,4 +1,4 @@
-"""Values that a column can hold: drawn at random and at the edges of its type, and brought to one form for comparing."""
+"""Values that a column can hold: drawn at random and at the edges of its type, and in one form for comparing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -15,8 +16,8 @@ from orchestrator.model.types import Family
 
 Value = Any
 _PIECES = (
-    "timed out", "naïve", "Überlauf", "日本語のエラー", "ошибка", "שגיאה", "🚀", "👩‍🔬", "it's", '"quoted"', "50 %s", "a\\b",
-    "line\nbreak", "tab\there", ":row", "`tick`", "--", "0", "NULL", "é", "ﬁ", "ẞ",
+    "timed out", "naïve", "Überlauf", "日本語のエラー", "ошибка", "שגיאה", "🚀", "👩‍🔬", "it's", '"quoted"', "50 %s",
+    "a\\b",     "line\nbreak", "tab\there", ":row", "`tick`", "--", "0", "NULL", "é", "ﬁ", "ẞ",
 )  # fmt: skip
 _CODECS = {
     "utf8mb4": "utf-8",
@@ -60,7 +61,8 @@ def stored(value: Value, column: Column) -> Value:
             return int(value)
         case Family.TEXT if isinstance(value, int | Decimal):
             return str(value)
-    return value
+        case _:
+            return value
 
 
 def fits(value: Value, column: Column) -> bool:
@@ -85,7 +87,8 @@ def fits(value: Value, column: Column) -> bool:
             return value in kind.labels
         case Family.TEMPORAL:
             return isinstance(value, date) and _fits_time(value, column)
-    return True
+        case Family.SET | Family.TIME | Family.JSON | Family.SPATIAL:
+            return True
 
 
 def _is_number(value: Value) -> bool:
@@ -127,14 +130,20 @@ def encodable(value: str, charset: str | None) -> bool:
     return True
 
 
+@lru_cache(maxsize=8)
+def _written(charset: str | None) -> str:
+    """Some pages of text that the character set can write; texts are cut out of it."""
+    rng = Random(1)
+    pieces = [p for p in _PIECES if encodable(p, charset)]
+    return " ".join(rng.choice(pieces) for _ in range(1200))
+
+
 def draw_text(rng: Random, characters: int, charset: str | None = "utf8mb4") -> str:
     """A text of up to that many characters, multi-byte where the character set allows; never ends with a blank."""
-    pieces = [p for p in _PIECES if encodable(p, charset)]
-    text = ""
-    wanted = rng.choice((1, 8, 40, characters)) if characters > 40 else rng.randint(0, characters)
-    while len(text) < wanted:
-        text += rng.choice(pieces) + " "
-    return text[: min(wanted, characters)].rstrip()
+    pages = _written(charset)
+    wanted = min(rng.choice((1, 8, 40, 40, 200, characters)), characters)
+    begin = rng.randrange(max(1, len(pages) - wanted))
+    return pages[begin : begin + wanted].rstrip()
 
 
 def draw(rng: Random, column: Column) -> Value:
@@ -170,6 +179,8 @@ def draw(rng: Random, column: Column) -> Value:
             return draw_json(rng)
         case Family.TEMPORAL | Family.TIME:
             return _draw_time(rng, column)
+        case Family.SPATIAL:
+            pass
     if column.null:
         return None
     raise ValueError(f"{column.name}: values of type {kind} are not drawn")

@@ -46,7 +46,7 @@ class Window:
         return self._statements
 
     def percentile_ms(self, share: float) -> float:
-        """The wait that this share of the statements did not exceed, to within a tenth of it; 0 when there were none."""
+        """The wait that this share of the statements did not exceed, to within a tenth; 0 when there were none."""
         with self._lock:
             wanted, seen = self._statements * share, 0
             for bucket, count in sorted(self._buckets.items()):
@@ -58,8 +58,8 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class TrafficStats:
-    """Figures since the start. ``errors``: database errors after the application's own retries; ``injected_errors``: faults
-    of the new application that were switched on; ``stale_reads``: rows whose new columns did not correspond when read."""
+    """Figures since the start. ``errors``: database errors after the application's own retries; ``injected_errors``:
+    faults of the new application that were switched on; ``stale_reads``: rows whose new columns did not correspond."""
 
     writes: int = 0
     reads: int = 0

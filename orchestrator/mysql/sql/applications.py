@@ -1,4 +1,4 @@
-"""What applications say to the database: the flag, their health, and the statements that traffic renders from a contract.
+"""What applications say to the database: the flag, their health, and the statements of traffic on any table.
 
 Statements for traffic carry ``:name`` placeholders (see ``sandbox.statements``), the others are ready for the driver.
 """
@@ -17,8 +17,8 @@ HEALTH_TABLE = "AppHealth"
 def read_flag(state_schema: str) -> str:
     """The question of SPEC §2; one argument: the rollout. Expiry is judged by the server's clock only."""
     return (
-        "SELECT IF(expires_at > UTC_TIMESTAMP(6), new_writes, 0), IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt"
-        f" FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
+        "SELECT IF(expires_at > UTC_TIMESTAMP(6), new_writes, 0), "
+        f"IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
     )
 
 
@@ -49,7 +49,8 @@ def page(
 ) -> tuple[str, tuple[object, ...]]:
     """The next rows in key order: the key's parts, then the columns."""
     where, args = _beyond(key, after) if after is not None else ("", ())
-    text = f"SELECT {quote.names([*key, *columns])} FROM {quote.table(table)}{where} ORDER BY {quote.names(list(key))} LIMIT {rows:d}"
+    order = quote.names(list(key))
+    text = f"SELECT {quote.names([*key, *columns])} FROM {quote.table(table)}{where} ORDER BY {order} LIMIT {rows:d}"
     return text, args
 
 
@@ -80,7 +81,13 @@ def by_keys(key: Sequence[str], rows: Sequence[str]) -> str:
     return " OR ".join(f"({by_key(key, row)})" for row in rows)
 
 
-def insert(table: TableName, key: Sequence[str], rows: Sequence[str], values: Mapping[str, str], on_duplicate: Sequence[str] = ()) -> str:
+def insert(
+    table: TableName,
+    key: Sequence[str],
+    rows: Sequence[str],
+    values: Mapping[str, str],
+    on_duplicate: Sequence[str] = (),
+) -> str:
     """One or more rows; ``values`` maps a column to its placeholder, which gets the row's number behind it."""
     columns = [*key, *values]
     texts = []
@@ -120,7 +127,9 @@ def use(schema: str) -> str:
     return f"USE {quote.name(schema)}"
 
 
-def insert_rows(table: TableName, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, tuple[object, ...]]:
+def insert_rows(
+    table: TableName, columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[str, tuple[object, ...]]:
     """Many rows in one statement, values as arguments."""
     one = "(" + ", ".join(["%s"] * len(columns)) + ")"
     text = f"INSERT INTO {quote.table(table)} ({quote.names(list(columns))}) VALUES {', '.join([one] * len(rows))}"
