@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from orchestrator.errors import CannotSay, Fenced, Held, RolloutError
+from orchestrator.errors import CannotSay, Fenced, Held, RolloutError, ServerUnreachable
 from orchestrator.model.facts import FlagFacts
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Row, Session
@@ -120,9 +120,14 @@ class MysqlFlags:
                     raise self._told(error, doing) from error
                 if self._clock.monotonic() >= deadline:
                     raise (self._cannot_say(error, doing) if lost else told(error, doing)) from error
-                self._clock.sleep(_PAUSE_S)
+            except ServerUnreachable as error:
+                if not lost:
+                    raise
+                if self._clock.monotonic() >= deadline:
+                    raise self._cannot_say(error, doing) from error
+            self._clock.sleep(_PAUSE_S)
 
-    def _cannot_say(self, error: ServerError, doing: str) -> CannotSay:
+    def _cannot_say(self, error: Exception, doing: str) -> CannotSay:
         return CannotSay(
             f"{doing} of {self._id}: no answer from the server ({error})",
             f"an answer within {self._timeout_s:.0f} s",
