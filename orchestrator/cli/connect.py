@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from orchestrator.errors import ConfigurationError, UsageError
-from orchestrator.mysql.option_file import read_option_files
 from orchestrator.settings import Secret, ServerSettings, TlsSettings
 
 _TLS_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
@@ -38,6 +37,9 @@ def server_settings(flags: ServerFlags, environment: Mapping[str, str] = os.envi
 
     Raises UsageError for a URL with a password in it, ConfigurationError for values that cannot be meant.
     """
+    # The MySQL room costs start-up time that --help should not pay.
+    from orchestrator.mysql.option_file import read_option_files
+
     files = read_option_files(flags.defaults_file or environment.get("ROLLOUT_DEFAULTS_FILE", ""))
     url = _from_url(flags.url)
 

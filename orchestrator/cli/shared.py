@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import typer
 
 from orchestrator.cli.connect import ServerFlags, server_settings
@@ -93,13 +92,13 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
     except RolloutError as error:
         _tell(error, wants_json)
         sys.exit(int(error.exit_code))
-    except click.exceptions.Exit as left:
+    except typer.Exit as left:
         sys.exit(left.exit_code)
-    except click.ClickException as error:
+    except typer.TyperException as error:
         wrong = UsageError(error.format_message(), "a command line that rollout knows", "rollout --help")
         _tell(wrong, wants_json)
         sys.exit(int(Exit.USAGE))
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

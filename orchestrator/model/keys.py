@@ -63,4 +63,5 @@ def _decode(kind: str, value: str) -> KeyPart:
             return date.fromisoformat(value)
         case "time":
             return timedelta(microseconds=int(value))
-    raise ValueError(f"{kind!r} is not a kind of key value")
+        case _:
+            raise ValueError(f"{kind!r} is not a kind of key value")

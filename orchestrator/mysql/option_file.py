@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+from collections.abc import Iterator
 from pathlib import Path
 
 from pymysql.optionfile import Parser
@@ -11,27 +12,50 @@ from orchestrator.errors import ConfigurationError
 
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 _GROUPS = ("client", "rollout")
+_DEEPEST = 10
 
 
 def read_option_files(only: str = "") -> dict[str, str]:
     """Options by their long name with ``-`` for ``_``; later files and the group [rollout] win. Missing files are
-    skipped,
-    but ``only`` (--defaults-file) must be readable. Raises ConfigurationError, which never repeats a value."""
-    files = [Path(only)] if only else [Path(p).expanduser() for p in _USUAL]
+    skipped, but ``only`` (--defaults-file) must be there. ``!include`` and ``!includedir`` are followed.
+
+    Raises ConfigurationError, which never repeats a value.
+    """
+    if only and not Path(only).is_file():
+        raise ConfigurationError(f"there is no file {only}", "a readable option file", "correct --defaults-file")
     found: dict[str, str] = {}
-    for file in files:
-        if not file.is_file():
-            if only:
-                raise ConfigurationError(f"there is no file {file}", "a readable file", "correct --defaults-file")
-            continue
-        parser = Parser(allow_no_value=True, strict=False)
-        try:
-            parser.read(file, encoding="utf-8")
-        except (configparser.Error, UnicodeDecodeError, OSError) as error:
-            told = f"{file}: {type(error).__name__}"
-            raise ConfigurationError(told, "an option file with [groups] and key=value lines", "mend it") from None
-        for group in _GROUPS:
-            if parser.has_section(group):
-                # Parser.get strips the quotes that option files allow around a value.
-                found |= {k.replace("_", "-"): parser.get(group, k) for k in parser.options(group)}
-    return {k: v for k, v in found.items() if v is not None}
+    for file in [Path(only)] if only else [Path(p).expanduser() for p in _USUAL]:
+        if file.is_file():
+            found |= _options(file)
+    return found
+
+
+def _options(file: Path) -> dict[str, str]:
+    # MySQL takes the last of two equal options, where a strict parser would stop.
+    parser = Parser(strict=False)  # type: ignore[call-arg]  # passed on to RawConfigParser; the stub does not say so
+    try:
+        parser.read_string("\n".join(_lines(file, 0)), str(file))
+    except (configparser.Error, UnicodeDecodeError, OSError) as error:
+        told = f"{file}: {type(error).__name__}"
+        raise ConfigurationError(told, "an option file with [groups] and key=value lines", "mend it") from None
+    found: dict[str, str] = {}
+    for group in _GROUPS:
+        if parser.has_section(group):
+            # An option without a value (ssl, compress) is none of ours; the parser's own get would trip over it.
+            valued = {k for k, v in parser.items(group, raw=True) if v is not None}
+            found |= {name: parser.get(group, name) for name in valued}
+    return found
+
+
+def _lines(file: Path, depth: int) -> Iterator[str]:
+    """The lines of a file with those that it includes in their place."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        word, _, where = line.strip().partition(" ")
+        if word not in ("!include", "!includedir"):
+            yield line
+        elif depth < _DEEPEST:
+            path = Path(where.strip())
+            inner = [path] if word == "!include" else sorted(path.glob("*.cnf"))
+            for each in inner:
+                if each.is_file():
+                    yield from _lines(each, depth + 1)

@@ -34,7 +34,8 @@ class Gates:
                 return self._probe.read(gate.argument, gate.timeout_s)
             case "command":
                 return _run(gate)
-        return f"there is no gate of kind {gate.kind}"
+            case _:
+                return f"there is no gate of kind {gate.kind}"
 
 
 def _run(gate: GateSpec) -> float | str:

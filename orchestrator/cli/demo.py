@@ -1,0 +1,317 @@
+"""The whole AiJob rollout on a throwaway pair, by the real command, while two applications write all the time.
+
+Each command that is shown is run as it is shown, in a process of its own; this process is the two applications and the
+ledger that knows what every acknowledged write must have left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from orchestrator.app import App, Surroundings, build
+from orchestrator.cli.screen import Plain
+from orchestrator.errors import PhaseFailed
+from orchestrator.model.facts import Shape
+from orchestrator.model.runbook import Runbook
+from orchestrator.mysql.application_session import ApplicationSession
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
+from orchestrator.runbook import load
+from orchestrator.runbook.shorten import write_short_copy
+from orchestrator.sandbox.pair import Pair, start_pair
+from orchestrator.sandbox.places import cache_folder, runbooks_folder
+from orchestrator.sandbox.seed import create_tables, seed_table
+from orchestrator.sandbox.server import Server
+from orchestrator.sandbox.template import OPERATOR
+from orchestrator.sandbox.traffic import Traffic
+from orchestrator.settings import Secret, ServerSettings
+
+_RUNBOOK = "aijob"
+_WAIT_S = 3.0
+_BASELINE_S = 30.0
+_BROKEN_AT = 25
+
+
+def settings_for(server: Server) -> ServerSettings:
+    """How the operator's account of the sandbox reaches a server of the pair."""
+    return ServerSettings(host=server.host, port=server.port, user=OPERATOR.user, password=Secret(OPERATOR.password))
+
+
+def prepare(pair: Pair, runbook: Runbook, rows: int, seed: int) -> Shape:
+    """The tables before the rollout, with their data, on the primary and on the replica."""
+    with contextlib.closing(Session(settings_for(pair.primary), role="sandbox")) as session:
+        create_tables(session, runbook)
+        shape = read_shape(session, runbook.table)
+        assert shape is not None
+        seed_table(session, runbook, shape, rows, seed)
+        wait_caught_up(pair, session)
+    return shape
+
+
+def wait_caught_up(pair: Pair, primary: Session, deadline_s: float = 120.0) -> None:
+    """Until the replica has executed all that the primary has now. Raises PhaseFailed after the deadline."""
+    executed = primary.value("SELECT @@GLOBAL.gtid_executed")
+    with contextlib.closing(Session(settings_for(pair.replica), role="sandbox", timeout_s=deadline_s + 5)) as replica:
+        if replica.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, deadline_s)):
+            raise PhaseFailed("the sandbox's replica does not catch up", "a replica that applies", "rollout sandbox up")
+
+
+def raise_sandbox(folder: Path, port: int | None, rows: int, seed: int) -> Pair:
+    """``rollout sandbox up``: the pair with the AiJob table and data."""
+    pair = start_pair(folder, port)
+    prepare(pair, load(runbooks_folder() / f"{_RUNBOOK}.yaml"), rows, seed)
+    return pair
+
+
+def connection_words(pair: Pair) -> dict[str, Any]:
+    """How to reach a sandbox; its passwords are no secrets."""
+
+    def of(server: Server) -> dict[str, Any]:
+        return {"host": server.host, "port": server.port, "socket": str(server.socket)}
+
+    return {
+        "dir": str(pair.folder),
+        "primary": of(pair.primary),
+        "replica": of(pair.replica),
+        "user": OPERATOR.user,
+        "password": OPERATOR.password,
+        "schema": "app",
+        "runbook": str(runbooks_folder() / f"{_RUNBOOK}.yaml"),
+    }
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was watched while it ran."""
+
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    rolled_back: int = 0
+    max_lag_ms: float = 0.0
+
+
+class Demo:
+    """One run. ``out`` gets the story; the figures come back as the keys that ``rollout demo --json`` promises."""
+
+    def __init__(self, rows: int, seed: int, out: TextIO) -> None:
+        self._rows = rows
+        self._seed = seed
+        self._out = out
+        self._began = time.monotonic()
+        self._seen = _Seen()
+        self._done = threading.Event()
+
+    def run(self) -> dict[str, Any]:
+        folder = Path(tempfile.mkdtemp(prefix="demo-", dir=_made(cache_folder())))
+        pair: Pair | None = None
+        try:
+            self._say(f"A primary and a replica, the AiJob table with {self._rows:,} rows, two applications.")
+            pair = start_pair(folder / "pair")
+            runbook = write_short_copy(runbooks_folder() / f"{_RUNBOOK}.yaml", folder / f"{_RUNBOOK}.yaml", _WAIT_S)
+            shape = prepare(pair, runbook, self._rows, self._seed)
+            return self._under_traffic(pair, runbook, shape)
+        finally:
+            self._done.set()
+            if pair is not None:
+                pair.remove()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def summary(self, words: dict[str, Any]) -> str:
+        """The figures for people."""
+        good = not (words["lost_writes"] or words["drift"] or words["app_errors"])
+        return (
+            f"{'Nothing was lost' if good else 'SOMETHING IS WRONG'}: {words['app_writes']:,} writes acknowledged, "
+            f"lost_writes {words['lost_writes']}, drift {words['drift']}, app_errors {words['app_errors']} "
+            f"(and {words['injected_errors']} that we injected)\n"
+            f"longest wait of an application: {words['max_stall_ms']:.0f} ms with us, "
+            f"{words['baseline_stall_ms']:.0f} ms without; worst lag {words['max_lag_ms']:.0f} ms; "
+            f"rolled back by itself {words['rolled_back']} ×; {words['seconds']:.0f} s in all"
+        )
+
+    def _under_traffic(self, pair: Pair, runbook: Runbook, shape: Shape) -> dict[str, Any]:
+        traffic = Traffic(settings_for(pair.primary), runbook, shape, seed=self._seed)
+        app = build(runbook, settings_for(pair.primary), Surroundings(Plain(self._out)))
+        lag = threading.Thread(target=self._watch_lag, args=(app,), daemon=True)
+        try:
+            traffic.start_old()
+            traffic.start_new()
+            window = traffic.window()
+            self._say(
+                f"Both applications write. First {_BASELINE_S:.0f} s without us, to know how long they wait anyway."
+            )
+            time.sleep(_BASELINE_S)
+            baseline_ms = window.max_wait_ms
+            lag.start()
+            window.reset()
+            drift = self._walk(pair, runbook, traffic)
+            stall_ms = window.max_wait_ms
+            traffic.stop()
+            lost = self._compare(pair, traffic)
+            stats = traffic.stats()
+        finally:
+            self._done.set()
+            traffic.stop()
+            if lag.is_alive():
+                lag.join(10.0)
+            app.close()
+        return {
+            "rows": self._rows,
+            "app_writes": stats.writes,
+            "app_errors": stats.errors,
+            "lost_writes": lost,
+            "drift": drift,
+            "max_stall_ms": round(stall_ms, 1),
+            "baseline_stall_ms": round(baseline_ms, 1),
+            "max_lag_ms": round(self._seen.max_lag_ms, 1),
+            "seconds": round(time.monotonic() - self._began, 1),
+            "phases": self._seen.phases,
+            "rolled_back": self._seen.rolled_back,
+            "injected_errors": stats.injected_errors,
+            "error_texts": list(stats.error_texts),
+        }
+
+    def _walk(self, pair: Pair, runbook: Runbook, traffic: Traffic) -> int:
+        """Forward with one failing gate, all the way back, forward again, finish. Returns the drift at the end."""
+
+        def rollout(*arguments: str, expect: int = 0) -> str:
+            return self._rollout(pair, runbook, arguments, expect)
+
+        self._say("What would happen, without writing anything:")
+        rollout("plan")
+        for phase in ("ddl", "backfill", "shadow-write"):
+            rollout("next", "--phase", phase, "-y")
+        self._say(f"At {_BROKEN_AT} % the new application gets a bug: its own errors rise, a gate must notice.")
+        with self._broken_at(pair, runbook, traffic):
+            rollout("next", "--phase", "read-switch", "-y", expect=76)
+        self._say("It went back by itself. The bug is mended; the ramp again, to the end.")
+        self._wait_calm()
+        rollout("next", "--phase", "read-switch", "-y")
+        rollout("next", "--phase", "verify", "-y")
+        self._say("Now all the way back: the old application is served with every write that the new one made.")
+        meter = json.loads(self._rollout(pair, runbook, ("status", "--meter", "--json"), 0, quiet=True))["meter"]
+        # Writers go on until the flags are down, so a few more rows of a class may come before the mirror goes.
+        accept = [f"--accept-loss={c['class']}={c['rows'] + 1000}" for c in meter["classes"]]
+        rollout("rollback", "-y", *accept)
+        traffic.ledger.old_is_truth()
+        self._say("And forward once more.")
+        for phase in ("backfill", "shadow-write", "read-switch", "verify"):
+            rollout("next", "--phase", phase, "-y")
+        self._say("The old application is stopped, the new one is released without the flag.")
+        traffic.stop_old()
+        traffic.release_without_flag()
+        drift = int(json.loads(rollout("verify", "--json"))["mismatches"])
+        rollout("finish", "-y")
+        rollout("history")
+        return drift
+
+    def _rollout(
+        self, pair: Pair, runbook: Runbook, arguments: tuple[str, ...], expect: int, *, quiet: bool = False
+    ) -> str:
+        """Run the real command against the pair; its standard output. Raises PhaseFailed on another exit code."""
+        server = pair.primary
+        environment = os.environ | {
+            "ROLLOUT_HOST": server.host,
+            "ROLLOUT_PORT": str(server.port),
+            "ROLLOUT_USER": OPERATOR.user,
+            "ROLLOUT_PASSWORD": OPERATOR.password,
+            "ROLLOUT_RUNBOOK": runbook.path,
+        }
+        shown = "rollout " + " ".join(arguments)
+        if not quiet:
+            self._say(f"$ {shown}")
+        began = time.monotonic()
+        ended = subprocess.run(
+            [sys.executable, "-m", "orchestrator", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        took_s = time.monotonic() - began
+        if not quiet:
+            self._quote(ended.stderr if expect else ended.stdout)
+        if arguments[0] in ("next", "rollback", "finish"):
+            name = arguments[2] if arguments[0] == "next" else arguments[0]
+            state = "rolled-back" if ended.returncode == 76 and name == "read-switch" else _state(ended.returncode)
+            self._seen.rolled_back += state == "rolled-back"
+            self._seen.phases.append({"name": name, "state": state, "seconds": round(took_s, 1)})
+        if ended.returncode != expect:
+            raise PhaseFailed(
+                f"{shown} ended with {ended.returncode}: {(ended.stderr or ended.stdout).strip()[-2000:]}",
+                f"exit code {expect}",
+                "this is a fault of the demonstration or of this machine; run it again with another --seed",
+            )
+        return ended.stdout
+
+    @contextlib.contextmanager
+    def _broken_at(self, pair: Pair, runbook: Runbook, traffic: Traffic) -> Iterator[None]:
+        """Break the new application's reads when the flag shows the percent; mend them at the end."""
+        over = threading.Event()
+
+        def watch() -> None:
+            with contextlib.closing(ApplicationSession(settings_for(pair.primary), "demo", "app")) as session:
+                while not over.wait(0.2):
+                    rows = session.query("SELECT read_percent FROM _rollout.flag WHERE rollout = %s", (runbook.id,))
+                    if rows and int(rows[0][0]) >= _BROKEN_AT:
+                        traffic.break_reads(True)
+                        return
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(10.0)
+            traffic.break_reads(False)
+
+    def _wait_calm(self) -> None:
+        """The gate looks at the last 5 s of the application's own counters."""
+        time.sleep(6.0)
+
+    def _compare(self, pair: Pair, traffic: Traffic) -> int:
+        """Every acknowledged write against both servers, value by value."""
+        with contextlib.closing(Session(settings_for(pair.primary), role="ledger")) as primary:
+            wait_caught_up(pair, primary)
+            differences = [("primary", d) for d in traffic.ledger.compare(primary, partners=False)]
+        with contextlib.closing(Session(settings_for(pair.replica), role="ledger")) as replica:
+            differences += [("replica", d) for d in traffic.ledger.compare(replica, partners=False)]
+        for where, difference in differences[:10]:
+            self._say(f"LOST on the {where}: {difference}")
+        return len(differences)
+
+    def _watch_lag(self, app: App) -> None:
+        while not self._done.wait(0.5):
+            lag_s = app.status().lag_s
+            if lag_s is not None:
+                self._seen.max_lag_ms = max(self._seen.max_lag_ms, lag_s * 1000)
+
+    def _say(self, text: str) -> None:
+        at = time.monotonic() - self._began
+        lead = "" if text.startswith("$") else "── "
+        print(f"\n[{at:5.1f} s] {lead}{text}", file=self._out, flush=True)
+
+    def _quote(self, text: str) -> None:
+        for line in text.strip().splitlines():
+            print(f"   {line}", file=self._out, flush=True)
+
+
+def _state(code: int) -> str:
+    return {0: "done", 75: "held", 76: "failed"}.get(code, f"exit {code}")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
