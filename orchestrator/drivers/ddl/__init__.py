@@ -1,5 +1,5 @@
 """Engines that change the shape of a table."""
 
-from orchestrator.drivers.ddl.native import NativeDdl
+from orchestrator.drivers.ddl.native import NativeDdlDriver
 
-__all__ = ["NativeDdl"]
+__all__ = ["NativeDdlDriver"]

@@ -24,7 +24,7 @@ _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
 
 
-class NativeDdl:
+class NativeDdlDriver:
     """Driver of every DdlStep. ``replicas`` shows who holds the table's family there; None when there are none."""
 
     def __init__(self, site: Site, replicas: ReplicaLook | None = None) -> None:
