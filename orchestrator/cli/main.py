@@ -18,7 +18,6 @@ app = typer.Typer(
     help="Zero-downtime rollouts for MySQL: one runbook, six stages, and back again.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for room in (walking, looking, files, sandbox):
@@ -106,5 +105,5 @@ def run() -> None:
     wants_json = "--json" in sys.argv
     with errors_become_exit_codes(wants_json):
         command = typer.main.get_command(app)
-        code = command.main(args=arranged(sys.argv[1:]), prog_name="rollout", standalone_mode=False)
+        code = command.main(args=arranged(sys.argv[1:]) or ["--help"], prog_name="rollout", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

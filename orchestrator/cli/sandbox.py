@@ -16,7 +16,7 @@ Folder = Annotated[Path, typer.Option("--dir", help="The folder of the pair.")]
 
 def register(app: typer.Typer) -> None:
     about = "A throwaway primary and replica on this machine."
-    room = typer.Typer(help=about, rich_markup_mode=None, no_args_is_help=True)
+    room = typer.Typer(help=about, rich_markup_mode=None)
     room.command("up")(up)
     room.command("down")(down)
     room.command("status")(status)

@@ -1,0 +1,37 @@
+"""``make bench`` and ``make bench ONLY=name``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks import backfill, command, stall
+from benchmarks.figures import Figure, keep, show
+
+ALL: dict[str, Callable[[], Sequence[Figure]]] = {
+    "help": command.help_,
+    "status": command.status,
+    "backfill": backfill.backfill,
+    "memory": backfill.memory,
+    "stall": stall.stall,
+    "demo": command.demo,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ratios against the raw server, measured side by side.")
+    parser.add_argument("--only", default="", help=f"one of {', '.join(ALL)}")
+    only = parser.parse_args().only
+    if only and only not in ALL:
+        sys.exit(f"there is no benchmark {only!r}; there are {', '.join(ALL)}")
+    figures: list[Figure] = []
+    for name, run in ALL.items():
+        if only in ("", name):
+            sys.stderr.write(f"bench {name} …\n")
+            figures += run()
+            keep(figures)
+    show(figures)
+
+
+main()
