@@ -24,12 +24,12 @@ from orchestrator.engine.judging import Judge
 from orchestrator.engine.looking import compare_now
 from orchestrator.engine.plan import Planner
 from orchestrator.model.advice import Advice, advise
-from orchestrator.model.facts import Facts, MissingPrivilege, Need
+from orchestrator.model.facts import Facts, MissingPrivilege, Need, Reading, ReplicaFacts
 from orchestrator.model.outcome import Outcome, Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask, Event, Record
 from orchestrator.model.verdict import Verdict
-from orchestrator.mysql.flags import FlagTable
+from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
@@ -168,9 +168,9 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     clock = SystemClock()
     site = Site(settings, runbook, clock)
     store = MysqlStore(settings, clock)
-    observer = MysqlObserver(site)
-    flags = FlagTable(site)
-    ramp = RampDriver(runbook, flags, Gates(site, observer), clock)
+    observer = MysqlObserver(site, lambda: both_written(store, runbook.id))
+    flags = MysqlFlags(settings, runbook.id, clock)
+    ramp = RampDriver(site, flags, Gates(site, observer))
     drivers = _drivers(site, observer, ramp)
     parts = Parts(
         runbook=runbook,
@@ -191,8 +191,18 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     return App(parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close))
 
 
+def both_written(store: MysqlStore, id: str) -> bool:
+    """Whether new writes were opened since the mirror stands: then values correspond instead of being equal."""
+    record = store.load(id)
+    return record is not None and record.both_written
+
+
 def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:
-    native, triggers, waiting = NativeDdlDriver(site), TriggerDriver(site), WaitDriver(site, observer)
+    def replicas() -> Reading[tuple[ReplicaFacts, ...]] | None:
+        return observer.look(frozenset({Need.REPLICA_LOCKS})).replica_locks
+
+    native, triggers = NativeDdlDriver(site, replicas), TriggerDriver(site, replicas)
+    waiting = WaitDriver(site, observer)
     ddl = (
         "add-columns",
         "change-column",

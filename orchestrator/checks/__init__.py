@@ -20,10 +20,10 @@ from orchestrator.checks.writable_primary import WritablePrimary
 from orchestrator.model.runbook import Runbook
 from orchestrator.ports import Check
 
-__all__ = ["ALL"]
+__all__ = ["all_checks"]
 
 
-def ALL(runbook: Runbook, server_uuid: str = "") -> tuple[Check, ...]:
+def all_checks(runbook: Runbook, server_uuid: str = "") -> tuple[Check, ...]:
     """All checks for one runbook. ``server_uuid``: the server on which the rollout began; "" before it did."""
     return (
         ServerKind(),

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from orchestrator.checks import ALL
+from orchestrator.checks import all_checks
 from orchestrator.checks.contract_drift import ContractDrift
 from orchestrator.checks.flag_alive import FlagAlive
 from orchestrator.checks.free_disk import FreeDisk, need_bytes
@@ -131,7 +131,7 @@ GOOD = Facts(
     mirror=Reading(NOW, MirrorFacts(Presence.PRESENT, Presence.PRESENT)),
     flag=Reading(NOW, FlagFacts(True, True, 25, False, 60.0, 1)),
 )
-CHECKS = ALL(RUNBOOK, "uuid-1")
+CHECKS = all_checks(RUNBOOK, "uuid-1")
 NAMES = [c.name for c in CHECKS]
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from orchestrator.model.gate import GateRun, GateWord
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
-from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import (
     CloseRollout,
     KeepFlags,
@@ -19,37 +18,41 @@ from orchestrator.model.step import (
     ReadsStep,
     SetPercent,
 )
+from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import flag as flag_sql
-from orchestrator.ports import Beat, Clock, Flags, GateRunner
+from orchestrator.ports import Beat, Flags, GateRunner
 
 _TICK_S = 0.25
+# A row is written each time: often enough to notice within a second that somebody lowered it.
+_RENEW_S = 1.0
 _ANSWER_S = 2.0
 
 
 class RampDriver:
     """Driver of ReadsStep."""
 
-    def __init__(self, runbook: Runbook, flags: Flags, gates: GateRunner, clock: Clock) -> None:
-        self._runbook = runbook
+    def __init__(self, site: Site, flags: Flags, gates: GateRunner) -> None:
+        self._runbook = site.runbook
+        self._schema = site.settings.state_schema
+        self._clock = site.clock
         self._flags = flags
         self._gates = gates
-        self._clock = clock
 
     def describe(self, step: ReadsStep) -> Sequence[str]:
         match step:
             case OpenWrites():
-                return flag_sql.describe_open(self._runbook.id, step.ttl_s)
+                return flag_sql.describe_open(self._runbook.id, step.ttl_s, self._schema)
             case SetPercent():
                 held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; renewed on every beat"
-                return (*flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s), held)
+                return (*flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s, self._schema), held)
             case KeepFlags():
-                return flag_sql.describe_keep(self._runbook.id)
+                return flag_sql.describe_keep(self._runbook.id, self._runbook.phases.percents[-1], self._schema)
             case LowerFlags():
-                return flag_sql.describe_lower(self._runbook.id)
+                return flag_sql.describe_lower(self._runbook.id, self._schema)
             case MeasureBaselines():
                 return tuple(f"-- sample {name}: {self._runbook.gate(name).argument or 'drift'}" for name in step.gates)
             case CloseRollout():
-                return flag_sql.describe_keep(self._runbook.id)
+                return flag_sql.describe_keep(self._runbook.id, 100, self._schema)
 
     def apply(self, step: ReadsStep, beat: Beat) -> Outcome:
         match step:
@@ -127,14 +130,16 @@ class RampDriver:
         began = self._clock.monotonic()
         self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
         runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
-        held_s, last = 0.0, began
+        held_s, last, renewed_at = 0.0, began, began
         while True:
             signal = beat(_progress(step, held_s, runs))
             if not goes_on(signal):
                 return self._down(beat, signal)
-            if not self._flags.renew(beat.epoch, step.percent, step.ttl_s):
-                return self._lost(beat)
             now = self._clock.monotonic()
+            if now - renewed_at >= _RENEW_S:
+                renewed_at = now
+                if not self._flags.renew(beat.epoch, step.percent, step.ttl_s):
+                    return self._lost(beat)
             # Time in which a check holds is no time in which the step was proven.
             held_s, last = (held_s + now - last if signal.kind is SignalKind.GO else held_s), now
             runs = [r.with_sample(self._gates.sample(r.spec), now) if now >= r.due_at else r for r in runs]

@@ -19,8 +19,8 @@ DIGESTS_ON = (
     "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'statements_digest' AND ENABLED = 'YES'"
 )
 
-# In a statement of ours that reads the flag row; a digest keeps names, so it can be told from an application's.
-OUR_LOOK = "`rollout_looks`"
+# In our own statement that reads the flag row (it asks for the seconds left); applications ask otherwise.
+OUR_LOOK = "TIMESTAMPDIFF"
 
 # Begun before a moment: in InnoDB by its start, elsewhere by its age (the moment lies %s seconds back).
 # A transaction without a thread is a prepared XA that outlived its session.
