@@ -17,9 +17,10 @@ from orchestrator.model.contract import Column, Contract, Default, ForeignKey, I
 from orchestrator.model.facts import Shape, Trigger
 from orchestrator.model.types import ColumnType, Family
 
-OUR_TRIGGERS = "rollout_"
+OUR_TRIGGERS = "_rollout_"
 _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR, Family.BIT})
 _NOW = re.compile(r"\b(now|localtime|localtimestamp|current_timestamp)(?![\w(])|\b(now|localtime|localtimestamp)(?=\()")
+_LITERAL = re.compile(r"""('(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")""", re.DOTALL)
 _INTRODUCER = re.compile(r"\b_(utf8mb4|utf8mb3|latin1|ascii|binary)(?=\s*['\"])")
 
 
@@ -233,11 +234,17 @@ def _expression(sql: str | None) -> str | None:
     outer brackets, the case of words outside of literals."""
     if sql is None:
         return None
-    pieces = re.split(r"('(?:[^'\\]|''|\\.)*')", sql)
-    bare = "".join(p if i % 2 else _bare(p, next_is_text=i + 1 < len(pieces)) for i, p in enumerate(pieces))
+    pieces = _LITERAL.split(sql)
+    bare = "".join(_one_quote(p) if i % 2 else _bare(p, next_is_text=i + 1 < len(pieces)) for i, p in enumerate(pieces))
     while bare.startswith("(") and _closes_at_end(bare):
         bare = bare[1:-1]
     return bare
+
+
+def _one_quote(literal: str) -> str:
+    """A text literal in one spelling, whichever quotes and escapes it was written with."""
+    quote, inside = literal[0], literal[1:-1]
+    return repr(re.sub(r"\\(.)", r"\1", inside.replace(quote * 2, f"\\{quote}"), flags=re.DOTALL))
 
 
 def _bare(piece: str, next_is_text: bool) -> str:
@@ -279,8 +286,8 @@ def shape_digest(shape: Shape) -> str:
 
 
 def is_ours(trigger: Trigger) -> bool:
-    """Whether a rollout installed the trigger: by its name, or by the tag in its body."""
-    return trigger.name.startswith(OUR_TRIGGERS) or "/* rollout:" in trigger.body
+    """Whether a rollout installed the trigger: its name says so."""
+    return trigger.name.startswith(OUR_TRIGGERS)
 
 
 def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
