@@ -41,5 +41,7 @@ def _order_problem(shape: Shape, rollout: str, event: Event) -> str:
     ours = live_trigger(shape, rollout, event)
     if ours is None:
         return ""
-    later = [t.name for t in shape.triggers if (t.timing, t.event) == (ours.timing, ours.event) and t.order > ours.order]
+    later = [
+        t.name for t in shape.triggers if (t.timing, t.event) == (ours.timing, ours.event) and t.order > ours.order
+    ]
     return f"trigger {', '.join(later)} runs after ours, and what it changes is not mirrored" if later else ""

@@ -1,0 +1,237 @@
+"""The only reader of servers: one look brings every fact that was asked for, or says of each why it could not be seen.
+
+Each need is read by itself, so that one that fails hides no other. Sessions are kept, because a beat looks about once a
+second; none of them ever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.errors import RolloutError
+from orchestrator.model.contract import TableName
+from orchestrator.model.facts import (
+    DiskFacts,
+    DriftFacts,
+    Facts,
+    Holder,
+    MeterFacts,
+    MirrorFacts,
+    Need,
+    Reading,
+    ReplicaFacts,
+    Shape,
+    ValueScan,
+)
+from orchestrator.mysql import quote
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.locks import blindness, read_holders
+from orchestrator.mysql.look.disk import read_disk
+from orchestrator.mysql.look.load import read_load, read_transactions
+from orchestrator.mysql.look.marks import read_flag, read_positions
+from orchestrator.mysql.look.mirror import judge_mirror, live_trigger
+from orchestrator.mysql.look.privileges import read_missing
+from orchestrator.mysql.look.replicas import Replicas
+from orchestrator.mysql.look.rights import read_rights
+from orchestrator.mysql.look.server import read_server
+from orchestrator.mysql.look.size import read_row_versions, read_size
+from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, read_account, unseen_because
+from orchestrator.mysql.relation import Relation, load_relation
+from orchestrator.mysql.scan import scan_drift, scan_meter, scan_values
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
+from orchestrator.mysql.site import Site
+
+LOOK_TIMEOUT_S = 5.0
+_DISK_EVERY_S = 5.0
+_VALUES_MAX_ROWS = 2_000_000
+_VALUES_MAX_S = 30.0
+_SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
+
+
+class _Missing(Exception):
+    """The table is not there; the account would see it."""
+
+
+class MysqlObserver:
+    """Implements ports.Observer. ``both_written`` says which relation drift is measured by at that moment."""
+
+    def __init__(self, site: Site, both_written: Callable[[], bool] = lambda: False) -> None:
+        self._site = site
+        self._both_written = both_written
+        self._looking: Session | None = None
+        self._scanning: Session | None = None
+        self._account: Account | None = None
+        self._replicas = Replicas(site)
+        self._disk: Reading[DiskFacts] | None = None
+        self._relation: tuple[object, Relation] | None = None
+        self._shape: Shape | None = None
+        self._readers: dict[Need, Callable[[Session], Any]] = {
+            Need.SERVER: read_server,
+            Need.SHAPE: self._read_shape,
+            Need.LOCKS: self._read_locks,
+            Need.TRANSACTIONS: read_transactions,
+            Need.REPLICAS: lambda s: self._read_replicas(s, ()),
+            Need.REPLICA_LOCKS: lambda s: self._read_replicas(s, self._family(s)),
+            Need.LOAD: read_load,
+            Need.PRIVILEGES: self._read_privileges,
+            Need.ROW_VERSIONS: lambda s: read_row_versions(s, self._present(s).table),
+            Need.SIZE: lambda s: read_size(s, site.runbook.table),
+            Need.VALUES: self._read_values,
+            Need.MIRROR: self._read_mirror,
+            Need.DRIFT: self._read_drift,
+            Need.METER: self._read_meter,
+            Need.FLAG: lambda s: read_flag(s, site.settings.state_schema, site.runbook.id),
+            Need.POSITIONS: lambda s: read_positions(s, site.settings.state_schema, site.runbook.id),
+        }
+
+    def look(self, needs: frozenset[Need]) -> Facts:
+        """Every need as a reading of this moment. Never raises for what cannot be seen, and never writes."""
+        self._shape = None
+        found = {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
+        return replace(Facts(), **found)
+
+    def close(self) -> None:
+        """Close every session, also those with replicas."""
+        self._replicas.close()
+        for session in (self._looking, self._scanning):
+            if session is not None:
+                session.close()
+        self._looking = self._scanning = None
+
+    def _reading(self, need: Need) -> Reading[Any]:
+        """One need, asked twice when the session turned out to be dead."""
+        at = self._site.clock.monotonic()
+        if need is Need.DISK:
+            return self._read_disk(at)
+        for last in (False, True):
+            try:
+                return Reading(at, self._readers[need](self._session()))
+            except _Missing:
+                return Reading(at)
+            except Unseen as unseen:
+                return Reading(at, unseen=unseen.reason, grant=unseen.grant)
+            except ServerError as error:
+                if error.cure is Cure.RECONNECT and not last:
+                    continue
+                told = unseen_because(error, self._account, self._denied_on(need))
+                return Reading(at, unseen=told.reason, grant=told.grant)
+            except RolloutError as error:
+                return Reading(at, unseen=error.seen)
+        raise AssertionError("both tries return")
+
+    def _denied_on(self, need: Need) -> str:
+        """What an account was denied when the server says 1142 in this reading."""
+        if need in (Need.FLAG, Need.POSITIONS):
+            return f"{quote.name(self._site.settings.state_schema)}.*"
+        if need in (Need.VALUES, Need.DRIFT, Need.METER, Need.SHAPE, Need.MIRROR):
+            return quote.table(self._site.runbook.table)
+        return PERFORMANCE_SCHEMA
+
+    def _session(self) -> Session:
+        if self._looking is None:
+            self._looking = self._site.connect("observer", LOOK_TIMEOUT_S)
+        if self._account is None:
+            self._account = read_account(self._looking)
+        return self._looking
+
+    def _who(self) -> Account:
+        return self._account or read_account(self._session())
+
+    def _scans(self) -> Session:
+        if self._scanning is None:
+            self._scanning = self._site.connect("scan")
+        return self._scanning
+
+    def _read_shape(self, session: Session) -> Shape:
+        """Raises _Missing when there is no such table and the account would see it; Unseen when it would not."""
+        if self._shape is None:
+            contract = self._site.runbook.contract
+            self._shape = read_shape(session, contract.table, contract.key)
+        if self._shape is None:
+            self._why_missing(session, self._site.runbook.table)
+        assert self._shape is not None
+        return self._shape
+
+    def _why_missing(self, session: Session, table: TableName) -> None:
+        """information_schema hides a table from an account without rights on it: only a statement tells which it is."""
+        try:
+            session.query(f"SELECT 1 FROM {quote.table(table)} LIMIT 0")
+        except ServerError as error:
+            if error.is_privilege:
+                raise
+        raise _Missing
+
+    def _present(self, session: Session) -> Shape:
+        """The table, for readings that have no meaning without one."""
+        try:
+            return self._read_shape(session)
+        except _Missing:
+            raise Unseen(f"there is no table {self._site.runbook.table}") from None
+
+    def _family(self, session: Session) -> tuple[TableName, ...]:
+        parents = tuple(f.references for f in self._site.runbook.contract.foreign_keys)
+        return tuple(dict.fromkeys((*self._present(session).family, *parents)))
+
+    def _read_locks(self, session: Session) -> tuple[Holder, ...]:
+        blind = blindness(session)
+        if blind:
+            raise Unseen(f"metadata locks cannot be seen: {blind}")
+        return read_holders(session, self._family(session), frozenset({session.connection_id}))
+
+    def _read_replicas(self, session: Session, tables: tuple[TableName, ...]) -> tuple[ReplicaFacts, ...]:
+        return self._replicas.look(session, self._who(), tables)
+
+    def _read_privileges(self, session: Session) -> tuple[Any, ...]:
+        return read_missing(session, self._site.runbook, self._site.settings.state_schema, self._who())
+
+    def _read_disk(self, at: float) -> Reading[DiskFacts]:
+        """A command of the user's may be slow: its answer is kept for some seconds, with the time at which it was given."""
+        if self._disk is not None and at - self._disk.at < _DISK_EVERY_S:
+            return self._disk
+        try:
+            self._disk = Reading(at, read_disk(self._session(), self._site.runbook.limits.disk))
+        except Unseen as unseen:
+            return Reading(at, unseen=unseen.reason, grant=unseen.grant)
+        except (ServerError, RolloutError) as error:
+            return Reading(at, unseen=str(error))
+        return self._disk
+
+    def _relation_of(self, session: Session, shape: Shape) -> Relation:
+        """The mapping as SQL; asked of the server again only when the columns are others."""
+        if self._relation is None or self._relation[0] != (shape.columns, shape.collation):
+            loaded = load_relation(session, self._site.runbook.contract, shape)
+            self._relation = ((shape.columns, shape.collation), loaded)
+        return self._relation[1]
+
+    def _read_values(self, session: Session) -> ValueScan:
+        if not self._site.runbook.contract.mappings:
+            return ValueScan(0, True, ())
+        shape = self._present(session)
+        relation = self._relation_of(session, shape)
+        return scan_values(
+            self._scans(), relation, shape, max_rows=_VALUES_MAX_ROWS, max_s=_VALUES_MAX_S, clock=self._site.clock
+        )
+
+    def _read_mirror(self, session: Session) -> MirrorFacts:
+        shape = self._present(session)
+        of = self._site.runbook.table
+        if not read_rights(session).on_table("TRIGGER", of.schema, of.name):
+            raise Unseen(_SILENTLY_EMPTY, self._who().grant("TRIGGER", quote.table(of)))
+        rollout, contract = self._site.runbook.id, self._site.runbook.contract
+        stands = any(live_trigger(shape, rollout, event) for event in ("update", "insert"))
+        complete = all(shape.column(c.name) for c in contract.columns)
+        relation = self._relation_of(session, shape) if stands and complete else None
+        return judge_mirror(shape, rollout, relation)
+
+    def _read_drift(self, session: Session) -> DriftFacts:
+        shape = self._present(session)
+        relation = self._relation_of(session, shape)
+        mode = "corresponds" if self._both_written() else "old-is-truth"
+        return scan_drift(self._scans(), relation, shape, mode, lambda progress: True)
+
+    def _read_meter(self, session: Session) -> MeterFacts:
+        shape = self._present(session)
+        return scan_meter(self._scans(), self._relation_of(session, shape), shape)
