@@ -228,7 +228,12 @@ class _Reader:
         if word in words.AGGREGATES:
             raise self._refuse(f"{word}()", "an expression over one row: no aggregates, no windows")
         arguments = _arguments(self.tokens, at + 1)
-        if word in words.OF_THE_SESSION and not (word == "FROM_UNIXTIME" and _seconds_of(self.tokens)):
+        if word == "FROM_UNIXTIME" and not (at == 0 and _seconds_of(self.tokens)):
+            raise self._refuse(
+                "FROM_UNIXTIME(), which depends on the session's time zone,",
+                "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL seconds SECOND",
+            )
+        if word in words.OF_THE_SESSION:
             raise self._refuse(f"{word}(), which depends on a setting of the session", words.OF_THE_SESSION[word])
         if word == "WEEK" and len(arguments) < 2:
             raise self._refuse("WEEK() without its mode, which depends on the session", "WEEK(date, mode)")

@@ -166,9 +166,9 @@ def _text(sql: str, kind: Kind, target: Column) -> Fit | None:
         case Family.TEXT:
             return _text_of_text(sql, kind, target)
         case Family.INTEGER | Family.DECIMAL | Family.JSON:
-            return _text_of_text(f"CAST({sql} AS CHAR)", Kind(Family.TEXT, "text"), target)
+            return _text_of_text(f"CAST({sql} AS CHAR)", Kind(Family.TEXT, "characters"), target)
         case Family.TEMPORAL | Family.TIME if kind.base != "timestamp":
-            return _text_of_text(f"CAST({sql} AS CHAR)", Kind(Family.TEXT, "text", chars=26), target)
+            return _text_of_text(f"CAST({sql} AS CHAR)", Kind(Family.TEXT, "characters", chars=26), target)
         case _:
             return None
 
@@ -184,7 +184,7 @@ def _text_of_text(sql: str, kind: Kind, target: Column) -> Fit:
     widest = None if kind.chars is None else kind.chars * bytes_each
     if type_.byte_limit is not None and (widest is None or not same_set or widest > type_.byte_limit):
         tests.append(f"LENGTH({value}) <= {type_.byte_limit}")
-    if type_.base == "char" and not kind.base.startswith("char"):
+    if type_.base == "char" and not kind.base.startswith("char("):
         tests.append(f"RIGHT({sql}, 1) COLLATE {_bin(kind.charset)} <> ' '")
     narrower = not same_set and charset != UTF8MB4
     if narrower:

@@ -7,11 +7,10 @@ privilege on the table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.errors import RunbookError
-from orchestrator.model.contract import Column, Contract
-from orchestrator.model.facts import Shape
+from orchestrator.model.contract import Column
 from orchestrator.model.types import Family
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
@@ -21,6 +20,8 @@ from orchestrator.mysql.session import ResultField, Session
 _INTEGERS = {1: 8, 2: 16, 3: 32, 9: 24, 8: 64}
 _TEXTS = frozenset({15, 247, 248, 249, 250, 251, 252, 253, 254})
 _TEMPORALS = {10: "date", 14: "date", 12: "datetime", 7: "timestamp"}
+_BOUNDED_TEXTS = frozenset({15, 253, 254})
+_BYTES_A_CHARACTER = 4
 _NOT_FIXED = 31
 _TEXT_CHARS = 65_535
 UTF8MB4 = "utf8mb4"
@@ -46,34 +47,6 @@ class Kind:
 
     def __str__(self) -> str:
         return self.base or self.family.value
-
-
-def columns_after_ddl(contract: Contract, shape: Shape) -> dict[str, Column]:
-    """Every column as it will be when ddl is done, by lower-case name, with its character set filled in."""
-    wanted = {c.name.lower(): _with_charset(c, shape) for c in contract.columns}
-    live = {c.name.lower(): _with_charset(c, shape) for c in shape.columns}
-    changed = {c.name.lower(): _with_charset(c, shape) for c in contract.changes}
-    return wanted | live | changed
-
-
-def _with_charset(column: Column, shape: Shape) -> Column:
-    if column.type.family not in (Family.TEXT, Family.ENUM, Family.SET):
-        return column
-    charset, collation = column.charset, column.collation
-    if charset is None and collation is None:
-        charset, collation = shape.charset, shape.collation
-    charset = (charset or (collation or "").split("_")[0]).lower()
-    return Column(
-        name=column.name,
-        type=column.type,
-        null=column.null,
-        default=column.default,
-        charset="utf8mb3" if charset == "utf8" else charset,
-        collation=collation,
-        on_update=column.on_update,
-        generated=column.generated,
-        auto_increment=column.auto_increment,
-    )
 
 
 def kind_of_column(column: Column) -> Kind:
@@ -127,9 +100,7 @@ def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
             "change the expression in the runbook",
         )
     nullable = not parsed.null_keeping or any(c.null for c in parsed.columns)
-    return Kind(
-        kind.family, kind.base, kind.low, kind.high, kind.precision, kind.scale, charset=str(charset), nullable=nullable
-    )
+    return replace(kind, charset=str(charset or UTF8MB4), nullable=nullable)
 
 
 def _refuse_unknown_zones(session: Session, parsed: Parsed, what: str) -> None:
@@ -194,5 +165,13 @@ def _from_field(field: ResultField) -> Kind | None:
     if code == 245:
         return Kind(Family.JSON, "json")
     if code in _TEXTS:
-        return Kind(Family.BINARY if field.binary else Family.TEXT, "bytes" if field.binary else "text")
+        return _text_from_field(field)
     return None
+
+
+def _text_from_field(field: ResultField) -> Kind:
+    """The server's own bound on the length is trusted where it is one of a VARCHAR, as its temporary tables do."""
+    bounded = field.type_code in _BOUNDED_TEXTS
+    if field.binary:
+        return Kind(Family.BINARY, "bytes", chars=field.length if bounded else None)
+    return Kind(Family.TEXT, "characters", chars=field.length // _BYTES_A_CHARACTER if bounded else None)

@@ -46,6 +46,14 @@ class Rule(Protocol):
         """The target holds exactly what f gives, and f knows it."""
         ...
 
+    def pending(self, ref: Ref) -> str:
+        """The target holds something else than f gives, and could hold that."""
+        ...
+
+    def guarded(self, ref: Ref) -> tuple[str | None, str]:
+        """(condition, value): for an assignment that is done only where the condition holds."""
+        ...
+
     def loss_name(self, ref: Ref) -> str:
         """SQL text that names a value of the source that this direction cannot carry."""
         ...
@@ -99,6 +107,14 @@ class ConversionRule:
         needed = self.known(ref) if fitted.implied else self.ok(ref)
         return same if needed is None else f"({same}) AND ({needed})"
 
+    def pending(self, ref: Ref) -> str:
+        differs = f"NOT ({exact(self.target, ref(self.target.name))} <=> {self.value(ref)})"
+        ok = self.ok(ref)
+        return differs if ok is None else f"{differs} AND ({ok})"
+
+    def guarded(self, ref: Ref) -> tuple[str | None, str]:
+        return self.ok(ref), self.value(ref)
+
     def loss_name(self, ref: Ref) -> str:
         return "'lossy'"
 
@@ -144,6 +160,14 @@ class MapRule:
         if "NULL" in (self.when_null, *(r for _, r in self.when)):
             return f"({self._named(ref)}) AND {target} <=> {self.value(ref)}"
         return f"({target} = {self.value(ref)}) IS TRUE"
+
+    def pending(self, ref: Ref) -> str:
+        target = ref(self.target.name)
+        return f"NOT ({exact(self.target, target)} <=> {self.or_else(ref, read(self.target, target))})"
+
+    def guarded(self, ref: Ref) -> tuple[str | None, str]:
+        """Without a condition: what is not known, or does not fit, leaves the target's own value."""
+        return None, self.or_else(ref, read(self.target, ref(self.target.name)))
 
     def loss_name(self, ref: Ref) -> str:
         return f"CONVERT({read(self.source, ref(self.source.name))} USING utf8mb4)"

@@ -46,7 +46,6 @@ OF_THE_SESSION: dict[str, str] = {
     "MONTHNAME": "lc_time_names; use MONTH",
     "AES_ENCRYPT": "block_encryption_mode",
     "AES_DECRYPT": "block_encryption_mode",
-    "FROM_UNIXTIME": "the time zone; use TIMESTAMP'1970-01-01 00:00:00' + INTERVAL seconds SECOND",
 }
 STATEMENTS = frozenset(["SELECT", "TABLE", "WITH", "UNION", "EXISTS", "MATCH", "AGAINST", "ROW", "WINDOW", "LIMIT"])
 # NULL only when an argument is NULL (or, for LEAST and the like, never from what is not NULL).

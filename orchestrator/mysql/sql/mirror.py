@@ -11,7 +11,7 @@ import hashlib
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Trigger
 from orchestrator.mysql import quote
-from orchestrator.mysql.relation import MIRROR_PREFIX, DerivedSql, PairSql, Relation
+from orchestrator.mysql.relation import MIRROR_PREFIX, DerivedSql, PairSql, Relation, every
 from orchestrator.mysql.rules import Rule
 from orchestrator.mysql.tokens import normal_form
 
@@ -77,11 +77,12 @@ def _comment(text: str) -> str:
 
 
 def _pair_on_insert(pair: PairSql) -> list[str]:
+    """A column counts as given when it differs from what an INSERT that leaves it out would give it."""
     given_new = f"NOT ({pair.unset.on_insert(new)})"
     if pair.new_wins:
-        return _choose((given_new, _carry_back(pair)), (None, _carry_forward(pair)))
-    given_old = f"NOT ({pair.given_old.on_insert(new)})"
-    return _choose((f"{given_old} OR {pair.unset.on_insert(new)}", _carry_forward(pair)), (None, _carry_back(pair)))
+        return _mend(pair, _branch("IF", given_new, _carry_back(pair)), _branch("ELSE", None, _carry_forward(pair)))
+    forward = f"NOT ({pair.given_old.on_insert(new)}) OR {pair.unset.on_insert(new)}"
+    return _mend(pair, _branch("IF", forward, _carry_forward(pair)), _branch("ELSE", None, _carry_back(pair)))
 
 
 def _pair_on_update(pair: PairSql) -> list[str]:
@@ -89,31 +90,37 @@ def _pair_on_update(pair: PairSql) -> list[str]:
     new_changed = pair.changed(pair.new_side, old, new)
     empty = pair.unset.now(new)
     if pair.new_wins:
-        return _choose((new_changed, _carry_back(pair)), (f"{old_changed} OR {empty}", _carry_forward(pair)))
-    unset = f"NOT ({new_changed}) AND ({empty})"
-    return _choose((f"{old_changed} OR {unset}", _carry_forward(pair)), (new_changed, _carry_back(pair)))
+        forward = f"{old_changed} OR {empty}"
+        return _mend(
+            pair, _branch("IF", new_changed, _carry_back(pair)), _branch("ELSEIF", forward, _carry_forward(pair))
+        )
+    forward = f"{old_changed} OR ({empty}) AND NOT ({new_changed})"
+    return _mend(pair, _branch("IF", forward, _carry_forward(pair)), _branch("ELSEIF", new_changed, _carry_back(pair)))
 
 
-def _choose(first: tuple[str, list[str]], second: tuple[str | None, list[str]]) -> list[str]:
-    condition, lines = second
-    otherwise = "  ELSE" if condition is None else f"  ELSEIF {condition} THEN"
-    return [f"  IF {first[0]} THEN", *first[1], otherwise, *lines, "  END IF;"]
+def _mend(pair: PairSql, first: list[str], second: list[str]) -> list[str]:
+    """Nothing is done, and hardly anything computed, while n <=> f(o)."""
+    return [f"  IF NOT ({pair.holds(new)}) THEN", *first, *second, "    END IF;", "  END IF;"]
+
+
+def _branch(word: str, condition: str | None, lines: list[str]) -> list[str]:
+    return [f"    {word}" if condition is None else f"    {word} {condition} THEN", *lines]
 
 
 def _carry_forward(pair: PairSql) -> list[str]:
     """n := f(o), unless o <=> b(n)."""
-    return _set(pair.forward, f"NOT ({pair.goes_back(new)})")
+    return _set(pair.forward, None if pair.is_copy else f"NOT ({pair.goes_back(new)})")
 
 
 def _carry_back(pair: PairSql) -> list[str]:
-    """o := b(n), unless n <=> f(o)."""
-    return _set(pair.backward, f"NOT ({pair.holds(new)})")
+    return _set(pair.backward, None)
 
 
-def _set(rule: Rule, unless: str) -> list[str]:
-    ok = rule.ok(new)
-    condition = unless if ok is None else f"{unless} AND ({ok})"
-    return [f"    IF {condition} THEN SET {new(rule.target.name)} = {rule.value(new)}; END IF;"]
+def _set(rule: Rule, unless: str | None) -> list[str]:
+    guard, value = rule.guarded(new)
+    conditions = [c for c in (unless, guard) if c is not None]
+    assignment = f"SET {new(rule.target.name)} = {value};"
+    return [f"      IF {every(conditions)} THEN {assignment} END IF;" if conditions else f"      {assignment}"]
 
 
 def _derived_on_insert(derived: DerivedSql) -> list[str]:
@@ -127,8 +134,7 @@ def _derived_on_update(derived: DerivedSql) -> list[str]:
 
 
 def _derive(rule: Rule, when: str | None) -> list[str]:
-    conditions = [c for c in (when, rule.ok(new)) if c is not None]
-    assignment = f"SET {new(rule.target.name)} = {rule.value(new)};"
-    if not conditions:
-        return [f"  {assignment}"]
-    return [f"  IF {' AND '.join(f'({c})' for c in conditions)} THEN {assignment} END IF;"]
+    guard, value = rule.guarded(new)
+    conditions = [c for c in (when, guard) if c is not None]
+    assignment = f"SET {new(rule.target.name)} = {value};"
+    return [f"  IF {every(conditions)} THEN {assignment} END IF;" if conditions else f"  {assignment}"]
