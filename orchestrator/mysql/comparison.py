@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from orchestrator.model.facts import MismatchClass
 from orchestrator.model.keys import Key
 from orchestrator.mysql.keyset import Patience, Reader, chunks
+from orchestrator.mysql.questions import Question
 from orchestrator.mysql.session import Row
 from orchestrator.mysql.sql.bounds import Span, read_key, show
 from orchestrator.mysql.sql.rows import Stretch, grouped, listed, looked_at
@@ -23,24 +24,6 @@ _CHUNK_ROWS = 100
 _SETTLE_S = 2.0
 _UNEXPLAINED = "unexplained"
 _REST = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of each row ``t``. ``wrong`` is 0 or 1; ``classes`` are (mapping, SQL that names what is wrong, or
-    NULL); ``noted`` are (class, mapping, SQL 0 or 1) that are counted without being wrong."""
-
-    wrong: str
-    classes: tuple[tuple[str, str], ...]
-    noted: tuple[tuple[str, str, str], ...] = ()
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        return (self.wrong, *(sql for _, _, sql in self.noted))
-
-    @property
-    def class_sql(self) -> tuple[str, ...]:
-        return tuple(sql for _, sql in self.classes)
 
 
 class Tally:
@@ -171,7 +154,7 @@ class Comparer:
 
     def _named(self, names: Sequence[object]) -> list[tuple[str, str]]:
         found = [
-            (str(name), mapping)
+            (name.decode() if isinstance(name, bytes) else str(name), mapping)
             for name, (mapping, _) in zip(names, self.question.classes, strict=True)
             if name is not None
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from orchestrator.model.keys import Key
@@ -102,16 +103,15 @@ class Patience:
 
 
 def stretches(reader: Reader, span: Span, size: BatchSize, patience: Patience) -> Iterator[Stretch]:
-    """Stretches that tile ``span`` without gap or overlap, sized by the time that each took, its use included."""
+    """Stretches that tile ``span`` without gap or overlap, sized by the time that reading each took."""
     at = span.lo
     while True:
         began = patience.clock.monotonic()
-        ahead, rows = Span(at, span.hi), size.rows
-        found = patience.ask(lambda ahead=ahead, rows=rows: reader.next(ahead, rows))
+        found = patience.ask(partial(reader.next, Span(at, span.hi), size.rows))
+        size = size.after(found.rows, patience.clock.monotonic() - began)
         yield found
         if found.span.hi == span.hi:
             return
-        size = size.after(found.rows, patience.clock.monotonic() - began)
         at = found.span.hi
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.model.facts import ValueCount
+from orchestrator.model.contract import Column
+from orchestrator.model.facts import Shape, ValueCount
+from orchestrator.model.types import Family
+from orchestrator.mysql.expression import read
 from orchestrator.mysql.keyset import Reader
-from orchestrator.mysql.sql.bounds import Span, read_key, show
-from orchestrator.mysql.sql.rows import grouped, listed
+from orchestrator.mysql.relation import DerivedSql, PairSql, Relation
+from orchestrator.mysql.sql.bounds import Ref, Span, read_key, show
+from orchestrator.mysql.sql.rows import grouped, listed, ref
 
 SHOWN_CHARACTERS = 64
 SAMPLES = 10
@@ -25,6 +29,49 @@ class Problem:
     mapping: str
     name: str
     value: str
+
+
+def unwritable_problems(relation: Relation, shape: Shape) -> tuple[Problem, ...]:
+    """What keeps old values from being carried: unmapped or unfit, for each mapping. Works before the columns exist."""
+    return tuple(p for p in (_unwritable(m, shape) for m in relation.mappings) if p is not None)
+
+
+def _unwritable(mapping: PairSql | DerivedSql, shape: Shape) -> Problem | None:
+    forward = mapping.forward
+    cases = [(c, name) for c, name in ((forward.known(ref), "unmapped"), (forward.fits(ref), "unfit")) if c is not None]
+    if not cases:
+        return None
+    name = "CASE " + " ".join(f"WHEN NOT ({condition}) THEN '{name}'" for condition, name in cases) + " END"
+    once = isinstance(mapping, DerivedSql) and not mapping.follows and shape.column(mapping.new.name) is not None
+    needed = f"IF({mapping.unset.now(ref)}, {name}, NULL)" if once else name
+    return Problem(mapping.name, needed, _source(mapping))
+
+
+def _source(mapping: PairSql | DerivedSql) -> str:
+    """The old value; of an expression over several columns, what it gives."""
+    if len(mapping.forward.columns) == 1:
+        column = mapping.forward.columns[0]
+        return value_sql(column, ref(column.name))
+    return _as_bytes(mapping.forward.value(ref), SHOWN_CHARACTERS)
+
+
+def both_shown(mapping: PairSql | DerivedSql, r: Ref) -> str:
+    """The old and the new value of a row beside each other, as one binary string."""
+    new = f"COALESCE({value_sql(mapping.new, r(mapping.new.name))}, 'NULL')"
+    if isinstance(mapping, DerivedSql):
+        return new
+    return f"CONCAT(COALESCE({value_sql(mapping.old, r(mapping.old.name))}, 'NULL'), ' with ', {new})"
+
+
+def value_sql(column: Column, sql: str) -> str:
+    """A column's value as its first bytes: text as utf8mb4, bytes as they are, the rest as the server writes it."""
+    if column.type.family is Family.BINARY:
+        return f"LEFT({sql}, {SHOWN_CHARACTERS})"
+    return _as_bytes(read(column, sql), SHOWN_CHARACTERS)
+
+
+def _as_bytes(sql: str, characters: int) -> str:
+    return f"CAST(LEFT(CONVERT({sql} USING utf8mb4), {characters}) AS BINARY)"
 
 
 def shown(value: object) -> str:

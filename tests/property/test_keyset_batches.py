@@ -82,7 +82,9 @@ def walked(primary: Server) -> Iterator[Server]:
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_each_row_is_written_exactly_once_however_the_pass_is_cut(name: str, walked: Server, data: st.DataObject) -> None:
+def test_each_row_is_written_exactly_once_however_the_pass_is_cut(
+    name: str, walked: Server, data: st.DataObject
+) -> None:
     kind = KINDS[name]
     keys = data.draw(st.lists(kind.key, max_size=25), label="keys")
     sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4), label="sizes")

@@ -1,4 +1,4 @@
-"""Filling without a runbook: a beat that does as it is told, position rows of a rollout, and a rule that counts visits."""
+"""Filling without a runbook: a beat that does as it is told, a rollout's position rows, a rule that counts visits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work
-from orchestrator.drivers.rows.rule import Rule
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Position
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
+from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import BatchSize, Reader
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.session import Session
@@ -26,7 +26,7 @@ from tests.support.state import RealClock, settings_of
 ROLLOUT = "rows-test"
 BACKOFF = Backoff(random.random, first_s=0.01, most_s=0.2)
 # Every row is pending, always: a row that is written twice shows 2.
-VISIT = Rule(Write("1 = 1", "1 = 1", (("v", "t.v + 1"),), ()), "0", (), "", "")
+VISIT = FillRule(Write("1 = 1", "1 = 1", (("v", "t.v + 1"),), ()), "0", (), "", "")
 
 
 class ToldBeat:
@@ -70,14 +70,15 @@ def reader_of(session: Session, table: TableName, counted: Sequence[str]) -> Rea
     return Reader(session, key_space(shape), tuple(counted))
 
 
-def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rule: Rule = VISIT) -> FillPass:
+def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:
     """A backfill pass with batches of ``rows`` rows."""
     reader = reader_of(session, table, rule.counted)
-    work = Work(reader, rule, Listening(beat, RealClock()), BACKOFF, str(session.value("SELECT @@server_uuid")), "/* t */")
+    uuid = str(session.value("SELECT @@server_uuid"))
+    work = Work(reader, rule, Listening(beat, RealClock()), BACKOFF, uuid, "/* t */")
     return FillPass(work, PassName("_rollout", ROLLOUT, 1, "backfill"), BatchSize(1000.0, rows, rows))
 
 
-def run_in_pieces(session: Session, table: TableName, sizes: Sequence[int], rule: Rule = VISIT) -> Position:
+def run_in_pieces(session: Session, table: TableName, sizes: Sequence[int], rule: FillRule = VISIT) -> Position:
     """The pass, stopped and begun anew after every batch; the sizes come round in turn."""
     for number in range(10_000):
         try:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from orchestrator.drivers.rows.listening import Listening, stopped
-from orchestrator.drivers.rows.rule import Rule, refused, skipped_keys
+from orchestrator.drivers.rows.telling import refused, skipped_keys
 from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.facts import Position
 from orchestrator.model.keys import decode_key
 from orchestrator.model.outcome import Outcome, Result, SignalKind
 from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import BatchSize, Reader
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.sql import packets, positions
@@ -40,7 +41,7 @@ class Work:
     """What does not change during a pass. ``tag`` goes into every statement."""
 
     reader: Reader
-    rule: Rule
+    rule: FillRule
     listening: Listening
     backoff: Backoff
     server_uuid: str
@@ -105,7 +106,7 @@ class FillPass:
 
     def _next(self, position: Position) -> Stretch:
         """The next rows, few enough that writing those that need it takes about the target time."""
-        span = Span(*(None if end is None else decode_key(end) for end in (position.position, position.hi)))
+        span = span_of(position)
         while True:
             stretch = persist(lambda: self._w.reader.next(span, self._size.rows), self._w.backoff, self.pause)
             pending = stretch.counts[0]
@@ -141,8 +142,7 @@ class FillPass:
     def _moved(self, position: Position, stretch: Stretch, began_s: float) -> Position:
         """Send the batch and read what became of it; the position is the old one when nothing did."""
         move = Move(stretch.span.hi, stretch.rows, stretch.counts[0], last=stored(stretch.span.hi) == position.hi)
-        at = None if position.position is None else decode_key(position.position)
-        fence = Fence(self._of, position.epoch, at)
+        fence = Fence(self._of, position.epoch, span_of(position).lo)
         statements = packets.batch(self._w.reader.space, fence, move, self._w.rule.write, self._w.tag)
         sent_s = self._w.listening.elapsed_s
         try:
@@ -240,3 +240,9 @@ class FillPass:
         lo, hi = stretch.span.lo, stretch.span.hi
         space = self._w.reader.space
         return f"behind {show(space, lo) if lo else 'the start'} up to {show(space, hi) if hi else 'the end'}"
+
+
+def span_of(position: Position) -> Span:
+    """What is left of a pass."""
+    lo, hi = (None if end is None else decode_key(end) for end in (position.position, position.hi))
+    return Span(lo, hi)

@@ -1,35 +1,20 @@
-"""What a filling pass writes, and what it must not pass by: made once from the relation, part of every batch."""
+"""How a filling pass tells of the rows that it must not pass by, and of those that it had to leave."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from orchestrator.model.contract import TableName
 from orchestrator.model.facts import ValueCount
 from orchestrator.model.outcome import Outcome, Result
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import Reader
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, read_key, show
-from orchestrator.mysql.sql.packets import Write
-from orchestrator.mysql.sql.rows import listed
-from orchestrator.mysql.values import Problem, count_values
+from orchestrator.mysql.sql.rows import listed, row_lockers
+from orchestrator.mysql.values import count_values
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
-    anything of its batch is written; ``problems`` say per mapping what is wrong with it."""
-
-    write: Write
-    blocked: str
-    problems: tuple[Problem, ...]
-    expected: str
-    next: str
-
-    @property
-    def counted(self) -> tuple[str, ...]:
-        return (self.write.pending, self.blocked)
-
-
-def refused(reader: Reader, span: Span, rule: Rule) -> Outcome:
+def refused(reader: Reader, span: Span, rule: FillRule) -> Outcome:
     """The failure that names the mapping, the values, how many rows, and some of their keys. Raises ServerError."""
     counts = count_values(reader, span, rule.problems)
     told = "; ".join(_told(c) for c in counts[:5])
@@ -43,10 +28,20 @@ def refused(reader: Reader, span: Span, rule: Rule) -> Outcome:
     )
 
 
-def skipped_keys(reader: Reader, span: Span, rule: Rule, limit_rows: int) -> tuple[str, ...]:
+def skipped_keys(reader: Reader, span: Span, rule: FillRule, limit_rows: int) -> tuple[str, ...]:
     """Some keys of ``span`` that are still pending. Raises ServerError."""
     rows = reader.session.query(listed(reader.space, span, rule.write.pending, (), limit_rows, reader.tag))
     return tuple(show(reader.space, read_key(reader.space, row)) for row in rows)
+
+
+def lockers(session: Session, table: TableName) -> str:
+    """Who holds row locks of the table, or why that cannot be seen."""
+    try:
+        rows = session.query(row_lockers(table))
+    except ServerError as error:
+        return f"somebody who cannot be seen ({error.number})"
+    told = [f"{user}@{host} (id {id}, {age or 0} s in transaction)" for id, user, host, age in rows]
+    return ", ".join(told) or "somebody who is gone by now"
 
 
 def _told(count: ValueCount) -> str:

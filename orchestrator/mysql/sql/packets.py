@@ -81,7 +81,7 @@ def write_rows(space: KeySpace, span: Span, write: Write, tag: str) -> str:
     sets += [f"{ref(column)} = {ref(column)}" for column in write.kept]
     return (
         f"UPDATE /*+ NO_MERGE(d) JOIN_ORDER(d, t) */ {tag} {quote.table(space.table)} AS t JOIN (SELECT {keys}"
-        f" FROM {source(space, 's')} WHERE {within(space, span, inner_ref)} AND {write.pending_inner}"
+        f" FROM {source(space, 's')} WHERE {within(space, span, inner_ref)} AND ({write.pending_inner})"
         f" FOR UPDATE SKIP LOCKED) AS d USING ({quote.names(space.names)}) SET {', '.join(sets)} WHERE @ours = 1"
     )
 
@@ -92,5 +92,5 @@ def _rows(space: KeySpace, span: Span, pending: int, write: Write, tag: str) -> 
         write_rows(space, span, write, tag),
         "SET @changed = ROW_COUNT(), @skipped = 0",
         f"SELECT {tag} COUNT(*) INTO @skipped FROM {source(space)} WHERE {within(space, span, ref)}"
-        f" AND {write.pending} AND @ours = 1 AND @changed < {pending}",
+        f" AND ({write.pending}) AND @ours = 1 AND @changed < {pending}",
     ]

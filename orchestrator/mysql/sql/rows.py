@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key
 from orchestrator.mysql import quote
@@ -63,7 +64,7 @@ def estimate_of(rows: Sequence[Row]) -> int:
 def stretch(space: KeySpace, span: Span, limit_rows: int, counted: Sequence[str], tag: str = "") -> str:
     """The next ``limit_rows`` rows of ``span`` in the order of the walk, for ``stretch_of``: last key and counts."""
     keys = [f"{part} AS k{n}" for n, part in enumerate(selected(space, ref))]
-    conditions = [f"{condition} AS c{n}" for n, condition in enumerate(counted)]
+    conditions = [f"({condition}) AS c{n}" for n, condition in enumerate(counted)]
     names = [f"d.k{n}" for n in range(len(keys))]
     sums = "".join(f", SUM(d.c{n}) OVER ()" for n in range(len(counted)))
     backwards = ", ".join(n + ("" if c.descending else " DESC") for n, c in zip(names, space.columns, strict=True))
@@ -88,7 +89,7 @@ def grouped(space: KeySpace, span: Span, condition: str, classes: Sequence[str],
     names = ", ".join(f"d.c{n}" for n in range(len(classes)))
     return (
         f"SELECT {_tagged(tag)}{names}, COUNT(*) FROM (SELECT {parts} FROM {source(space)}"
-        f" WHERE {within(space, span, ref)} AND {condition}) AS d GROUP BY {names}"
+        f" WHERE {within(space, span, ref)} AND ({condition})) AS d GROUP BY {names}"
     )
 
 
@@ -96,7 +97,7 @@ def listed(space: KeySpace, span: Span, condition: str, classes: Sequence[str], 
     """The first ``limit_rows`` keys of ``span`` that meet ``condition``, each with its classes (keys first)."""
     parts = ", ".join([*selected(space, ref), *classes])
     return (
-        f"SELECT {_tagged(tag)}{parts} FROM {source(space)} WHERE {within(space, span, ref)} AND {condition}"
+        f"SELECT {_tagged(tag)}{parts} FROM {source(space)} WHERE {within(space, span, ref)} AND ({condition})"
         f" ORDER BY {order(space, ref)} LIMIT {limit_rows}"
     )
 
@@ -123,9 +124,28 @@ def recent(space: KeySpace, index: str, column: str, rows: int) -> str:
     return f"SELECT {', '.join(selected(space, ref))} FROM {table} ORDER BY {ref(column)} DESC LIMIT {rows}"
 
 
+def row_lockers(table: TableName) -> str:
+    """Sessions with record locks of the table: id, user, host, seconds in transaction. Needs performance_schema."""
+    return (
+        "SELECT p.ID, p.USER, p.HOST, MAX(TIMESTAMPDIFF(SECOND, x.trx_started, NOW()))"
+        " FROM (SELECT DISTINCT THREAD_ID FROM performance_schema.data_locks"
+        f" WHERE OBJECT_SCHEMA = {quote.text(table.schema)} AND OBJECT_NAME = {quote.text(table.name)}"
+        " AND LOCK_TYPE = 'RECORD' AND LOCK_STATUS = 'GRANTED') AS l"
+        " JOIN performance_schema.threads AS h ON h.THREAD_ID = l.THREAD_ID"
+        " JOIN performance_schema.processlist AS p ON p.ID = h.PROCESSLIST_ID"
+        " LEFT JOIN information_schema.INNODB_TRX AS x ON x.trx_mysql_thread_id = p.ID"
+        " WHERE p.ID <> CONNECTION_ID() GROUP BY p.ID, p.USER, p.HOST ORDER BY 4 DESC LIMIT 5"
+    )
+
+
 def count_all(shape: Shape, tag: str = "") -> str:
     """The plain count, by whatever index the server finds cheapest."""
     return f"SELECT {_tagged(tag)}COUNT(*) FROM {quote.table(shape.table)}"
+
+
+def kill_query(process_id: int) -> str:
+    """Ends what a session of ours runs, not the session."""
+    return f"KILL QUERY {process_id}"
 
 
 def _tagged(tag: str) -> str:

@@ -1,0 +1,203 @@
+"""The full pass that only reads: every row by the relation that holds, and for verify the invariants and the count.
+
+The spans that it reads tile the whole key space, from open end to open end, so that no row can stand outside of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+
+from orchestrator.drivers.rows.counting import Count
+from orchestrator.drivers.rows.listening import Listening, stopped
+from orchestrator.drivers.rows.table import live_shape
+from orchestrator.model.facts import MismatchClass, Shape
+from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
+from orchestrator.model.step import Compare, step_key
+from orchestrator.model.types import Family
+from orchestrator.mysql.comparison import Comparer, Tally
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
+from orchestrator.mysql.persistence import Backoff
+from orchestrator.mysql.questions import LOSSY, Question, drift_question, verify_question
+from orchestrator.mysql.relation import load_relation
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql.bounds import Span, key_space, read_key
+from orchestrator.mysql.sql.rows import (
+    before_last,
+    count_all,
+    estimate,
+    estimate_of,
+    kill_query,
+    listed,
+    recent,
+    stretch,
+)
+from orchestrator.mysql.told import told
+from orchestrator.ports import Beat
+
+NEWEST_ROWS = 10_000
+_MOST_ROWS = 10_000
+_ANSWER_S = 30.0
+_COUNT_S = 86_400.0
+_POLL_S = 0.2
+RECENT_ROWS = 1_000
+
+
+class _Ended(Exception):
+    """A signal ended the pass."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.note)
+        self.outcome = outcome
+
+
+class CompareDriver:
+    """Writes nothing, so there is nothing to find half done. ``jitter`` gives numbers in [0, 1) for waits."""
+
+    def __init__(self, site: Site, jitter: Callable[[], float] = random.random) -> None:
+        self._site = site
+        self._backoff = Backoff(jitter)
+
+    def describe(self, step: Compare) -> Sequence[str]:
+        """The first span's count of rows and of wrong ones, the keys of these, and for verify the plain count."""
+        with closing(self._site.connect("compare", _ANSWER_S)) as session:
+            try:
+                shape, reader, question = self._asked(session, step)
+            except ServerError as error:
+                raise told(error, f"comparing {step.table}") from error
+            tag, rows = reader.tag, BatchSize.start(step.target_time_s, _MOST_ROWS).rows
+            keys = listed(reader.space, Span(), question.wrong, question.class_sql, rows, tag)
+            counting = (count_all(shape, tag),) if step.purpose == "verify" else ()
+            return (stretch(reader.space, Span(), rows, question.counted, tag), keys, *counting)
+
+    def apply(self, step: Compare, beat: Beat) -> Outcome:
+        """DONE when nothing is wrong. BACK when something is and both columns were written, else FAILED."""
+        listening = Listening(beat, self._site.clock)
+        with closing(self._site.connect("compare", _ANSWER_S)) as session:
+            try:
+                return self._compared(session, step, listening)
+            except _Ended as ended:
+                return ended.outcome
+            except ServerError as error:
+                raise told(error, f"comparing {step.table}") from error
+
+    def observe(self, step: Compare) -> Seen:
+        """A comparison leaves nothing on the server: it is done by whoever saw its end, else again."""
+        return Seen.ABSENT
+
+    def abandon(self, step: Compare) -> Outcome:
+        return Outcome(Result.DONE, "nothing to clear: a comparison only reads")
+
+    def _compared(self, session: Session, step: Compare, listening: Listening) -> Outcome:
+        shape, reader, question = self._asked(session, step)
+        comparer = Comparer(reader, question, self._patience(listening), Tally())
+        listening.note = step.purpose
+        if step.purpose == "newest":
+            self._newest(step, shape, comparer, listening)
+            return _outcome(step, comparer.tally, None, listening)
+        listening.total = estimate_of(session.query(estimate(reader.space)))
+        self._walk(step, Span(), comparer, listening)
+        counted = self._count(session, shape, step, listening) if step.purpose == "verify" else None
+        return _outcome(step, comparer.tally, counted, listening)
+
+    def _asked(self, session: Session, step: Compare) -> tuple[Shape, Reader, Question]:
+        contract = self._site.runbook.contract
+        shape = live_shape(session, step.table, contract.key)
+        relation = load_relation(session, contract, shape)
+        proof = step.purpose != "drift"
+        question = (
+            verify_question(relation, step.relation, contract.invariants)
+            if proof
+            else drift_question(relation, step.relation)
+        )
+        return shape, Reader(session, key_space(shape), question.counted, self._site.tag(step_key(step))), question
+
+    def _patience(self, listening: Listening) -> Patience:
+        def wait(seconds: float, reason: str) -> None:
+            _heed(listening.wait(seconds, reason), listening)
+
+        return Patience(self._site.clock, self._backoff, wait)
+
+    def _walk(self, step: Compare, span: Span, comparer: Comparer, listening: Listening) -> None:
+        began_s = listening.elapsed_s
+        size = BatchSize.start(step.target_time_s, _MOST_ROWS)
+        for found in stretches(comparer.reader, span, size, comparer.patience):
+            comparer.judge(found)
+            listening.worked(found.rows, listening.elapsed_s - began_s)
+            _heed(listening.go_on(), listening)
+            began_s = listening.elapsed_s
+
+    def _newest(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> None:
+        """The last rows by key, and by each column that says when a row was made or changed, where an index has it."""
+        reader, ask = comparer.reader, comparer.patience.ask
+        listening.total = NEWEST_ROWS
+        row = ask(lambda: reader.session.one(before_last(reader.space, NEWEST_ROWS)))
+        self._walk(step, Span(None if row is None else read_key(reader.space, row)), comparer, listening)
+        for index, column in _recency(shape):
+            text = recent(reader.space, index, column, RECENT_ROWS)
+            rows = ask(partial(reader.session.query, text))
+            comparer.judge_keys([read_key(reader.space, r) for r in rows])
+            _heed(listening.go_on(), listening)
+
+    def _count(self, session: Session, shape: Shape, step: Compare, listening: Listening) -> int:
+        """The plain count, which may take long: it runs beside, and is taken back when the work ends meanwhile."""
+        tag = self._site.tag(step_key(step))
+        with closing(Count(self._site.connect("count", _COUNT_S), count_all(shape, tag))) as count:
+            while not count.wait(_POLL_S):
+                signal = listening.go_on()
+                if signal.kind is not SignalKind.GO:
+                    session.execute(kill_query(count.process_id))
+                    _heed(signal, listening)
+            return count.rows()
+
+
+def _heed(signal: Signal, listening: Listening) -> None:
+    """Raises _Ended for every signal but GO."""
+    if signal.kind is not SignalKind.GO:
+        raise _Ended(stopped(signal, "nothing was written, and the comparison begins anew", listening.figures()))
+
+
+def _recency(shape: Shape) -> list[tuple[str, str]]:
+    """(index, column) of visible indexes that begin with a column which the server sets to the present time."""
+    found = []
+    for index in shape.indexes:
+        column = shape.column(index.parts[0].column)
+        if column is None or not index.visible or index.kind != "BTREE" or column.type.family is not Family.TEMPORAL:
+            continue
+        default = column.default
+        made = default is not None and default.is_expression and default.text.upper().startswith("CURRENT_TIMESTAMP")
+        if column.on_update or made:
+            found.append((index.name, column.name))
+    return found
+
+
+def _outcome(step: Compare, tally: Tally, counted: int | None, listening: Listening) -> Outcome:
+    classes = tally.classes()
+    figures = listening.figures() | {
+        "rows_compared": float(tally.rows_compared),
+        "mismatches": float(tally.mismatches),
+        **({} if counted is None else {"rows_table": float(counted)}),
+    }
+    evidence = tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in classes)
+    moving = "" if counted in (None, tally.rows_compared) else f" (the table moves: {counted} rows when it was counted)"
+    if not tally.mismatches:
+        note = f"{tally.rows_compared} rows compared, all hold{moving}"
+        return Outcome(Result.DONE, note, figures=figures, evidence=evidence)
+    told = "; ".join(_told(c) for c in classes[:5] if c.name != LOSSY)
+    return Outcome(
+        Result.BACK if step.relation == "corresponds" else Result.FAILED,
+        f"{tally.mismatches} of {tally.rows_compared} rows are wrong: {told}",
+        "every row holds the relation, and every invariant",
+        "look at the keys that are named; what is missing or stale the sweep mends: rollout next --phase shadow-write",
+        figures,
+        evidence,
+    )
+
+
+def _told(found: MismatchClass) -> str:
+    mapping = f" {found.mapping}" if found.mapping else ""
+    return f"{found.name}{mapping}: {found.rows} (key {', '.join(found.keys[:3])})"

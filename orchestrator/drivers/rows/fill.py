@@ -1,0 +1,183 @@
+"""Fills new columns from old ones in key order: backfill is one pass, the sweep passes until one finds nothing.
+
+The position rows say how far it is; everything else is computed again by whoever goes on.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from orchestrator.drivers.rows.listening import Listening
+from orchestrator.drivers.rows.passes import FillPass, Halt, Work, span_of
+from orchestrator.drivers.rows.table import live_shape
+from orchestrator.drivers.rows.telling import lockers
+from orchestrator.model.facts import Position
+from orchestrator.model.outcome import Outcome, Result, Seen
+from orchestrator.model.step import Fill, step_key
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.filling import FillRule, fill_rule
+from orchestrator.mysql.keyset import BatchSize, Reader
+from orchestrator.mysql.persistence import Backoff
+from orchestrator.mysql.relation import load_relation
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql import packets, positions
+from orchestrator.mysql.sql.bounds import Span, key_space
+from orchestrator.mysql.sql.packets import Move
+from orchestrator.mysql.sql.positions import Fence, PassName
+from orchestrator.mysql.sql.rows import stretch
+from orchestrator.mysql.told import NOT_INSTALLED, told
+from orchestrator.ports import Beat
+
+_ANSWER_S = 15.0
+_MOST_PASSES = 50
+_UNKNOWN_EPOCH = ":epoch"
+_SWEEP = "sweep-"
+
+
+class FillDriver:
+    """``jitter`` gives numbers in [0, 1) for the waits between tries."""
+
+    def __init__(self, site: Site, jitter: Callable[[], float] = random.random) -> None:
+        self._site = site
+        self._backoff = Backoff(jitter)
+
+    def describe(self, step: Fill) -> Sequence[str]:
+        """The statement that finds a batch, then the packet that writes it, with the bounds of the next batch."""
+        with self._session(step) as session:
+            rule, reader = self._load(session, step)
+            position = self._position(session, step)
+            begun = position is not None and not position.done
+            span = span_of(position) if position is not None and begun else Span(None, reader.last())
+            rows = BatchSize.start(step.target_time_s, step.max_batch_rows).rows
+            finding = stretch(reader.space, span, rows, rule.counted, reader.tag)
+            # The new columns may not exist yet: the bounds are found without the rule.
+            next_rows = Reader(session, reader.space, ()).next(span, rows)
+            if not next_rows.rows:
+                return (finding, "-- no row is left to look at")
+            move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, last=next_rows.span.hi == span.hi)
+            fence = Fence(self._pass(step, _next_name(step, position)), _UNKNOWN_EPOCH, span.lo)
+            return (finding, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
+
+    def apply(self, step: Fill, beat: Beat) -> Outcome:
+        """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""
+        listening = Listening(beat, self._site.clock)
+        with self._session(step) as session:
+            rule, reader = self._load(session, step)
+            uuid = str(session.value("SELECT @@server_uuid"))
+            work = Work(reader, rule, listening, self._backoff, uuid, self._site.tag(step_key(step)))
+            try:
+                return self._backfill(step, work) if step.pass_name == "backfill" else self._sweep(step, work)
+            except Halt as halt:
+                return halt.outcome
+
+    def observe(self, step: Fill) -> Seen:
+        """By the position rows. A sweep is never found done: rows may have moved, and another pass is harmless."""
+        with self._session(step) as session:
+            position = self._position(session, step)
+        if position is None:
+            return Seen.ABSENT
+        return Seen.PRESENT if position.done and step.pass_name == "backfill" else Seen.PARTIAL
+
+    def abandon(self, step: Fill) -> Outcome:
+        return Outcome(Result.DONE, "nothing to clear: a batch is whole or absent, and the position is stored")
+
+    def _backfill(self, step: Fill, work: Work) -> Outcome:
+        run = FillPass(work, self._pass(step, step.pass_name), BatchSize.start(step.target_time_s, step.max_batch_rows))
+        position = run.run()
+        left = f"; {position.rows_skipped} locked rows are left to the sweep" if position.rows_skipped else ""
+        return _done(work, f"{position.rows_done} rows looked at, {position.rows_changed} written{left}", (position,))
+
+    def _sweep(self, step: Fill, work: Work) -> Outcome:
+        """Passes until one that this call began finds nothing to write and skips nothing."""
+        session, clock = work.reader.session, self._site.clock
+        past = [positions.position_of(r) for r in session.query(positions.read_like(self._pass(step, ""), _SWEEP))]
+        resumed = bool(past) and not past[-1].done
+        number = len(past) + (0 if resumed else 1)
+        passes: list[Position] = []
+        began = clock.monotonic()
+        while True:
+            size = BatchSize.start(step.target_time_s, step.max_batch_rows)
+            run = FillPass(work, self._pass(step, sweep_name(number)), size)
+            passes.append(run.run())
+            if not resumed and not passes[-1].rows_changed and not passes[-1].rows_skipped:
+                written = sum(p.rows_changed for p in passes)
+                return _done(work, f"{len(passes)} passes, {written} rows written, the last pass found nothing", passes)
+            late = clock.monotonic() - began > self._site.runbook.limits.max_wait_s
+            if len(passes) >= _MOST_PASSES or (late and passes[-1].rows_skipped):
+                return self._left_over(work, passes[-1], run.skipped_keys)
+            if passes[-1].rows_skipped:
+                run.pause(self._backoff.wait_s(len(passes)), f"locked-rows {passes[-1].rows_skipped} rows")
+            resumed, number = False, number + 1
+
+    def _left_over(self, work: Work, last: Position, keys: tuple[str, ...]) -> Outcome:
+        if not last.rows_skipped:
+            seen = f"each pass finds rows to write again; the last one wrote {last.rows_changed}"
+            return Outcome(
+                Result.FAILED,
+                seen,
+                "rows that stay as they were filled",
+                "look for a writer that sets new columns to what the old ones do not say",
+                figures=work.listening.figures(),
+            )
+        who = lockers(work.reader.session, work.reader.space.table)
+        return Outcome(
+            Result.HELD,
+            f"{last.rows_skipped} rows stay locked, among them {', '.join(keys)}; locked by {who}",
+            "rows that are free for a moment",
+            "end what holds them, then type the same command again",
+            work.listening.figures(),
+            tuple(("locked", "", "1", key) for key in keys),
+        )
+
+    @contextmanager
+    def _session(self, step: Fill) -> Iterator[Session]:
+        """A session of its own; what the server says that nobody expected becomes an error for the operator."""
+        with closing(self._site.connect(step.pass_name, _ANSWER_S)) as session:
+            try:
+                yield session
+            except ServerError as error:
+                raise told(error, f"filling {step.table}") from error
+
+    def _load(self, session: Session, step: Fill) -> tuple[FillRule, Reader]:
+        contract = self._site.runbook.contract
+        shape = live_shape(session, step.table, contract.key)
+        rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict)
+        return rule, Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
+
+    def _position(self, session: Session, step: Fill) -> Position | None:
+        """The latest position row of this step, or None; also when nothing was ever installed."""
+        prefix = "backfill" if step.pass_name == "backfill" else _SWEEP
+        try:
+            rows = session.query(positions.read_like(self._pass(step, ""), prefix))
+        except ServerError as error:
+            if error.number in NOT_INSTALLED or error.is_privilege:
+                return None
+            raise
+        return positions.position_of(rows[-1]) if rows else None
+
+    def _pass(self, step: Fill, name: str) -> PassName:
+        return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
+
+
+def _next_name(step: Fill, last: Position | None) -> str:
+    """The pass that goes on, or that begins."""
+    if step.pass_name == "backfill" or (last is not None and not last.done):
+        return last.pass_name if last is not None else step.pass_name
+    return sweep_name(1 if last is None else 1 + int(last.pass_name.removeprefix(_SWEEP)))
+
+
+def sweep_name(number: int) -> str:
+    return f"{_SWEEP}{number}"
+
+
+def _done(work: Work, note: str, passes: Sequence[Position]) -> Outcome:
+    figures = work.listening.figures() | {
+        "rows_done": float(sum(p.rows_done for p in passes)),
+        "rows_changed": float(sum(p.rows_changed for p in passes)),
+        "rows_skipped": float(sum(p.rows_skipped for p in passes)),
+        "passes": float(len(passes)),
+    }
+    return Outcome(Result.DONE, note, figures=figures)

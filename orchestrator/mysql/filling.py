@@ -1,0 +1,119 @@
+"""What a filling pass writes and what it must not pass by, rendered from the relation for one rule of conflict.
+
+While the old column is the truth, every new column becomes what the old ones say. Once both were written, only rows
+that do not correspond are touched: what is unset is filled, and a conflict stops the pass unless somebody decided it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.model.facts import Shape
+from orchestrator.mysql.relation import DerivedSql, PairSql, Relation, every, some
+from orchestrator.mysql.sql.bounds import Ref
+from orchestrator.mysql.sql.packets import Write
+from orchestrator.mysql.sql.rows import inner_ref, ref
+from orchestrator.mysql.values import Problem, both_shown, unwritable_problems
+
+OnConflict = Literal["", "refuse", "new_wins", "old_wins"]
+_Mapping = PairSql | DerivedSql
+_Change = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class FillRule:
+    """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
+    anything of its batch is written; ``problems`` say per mapping what is wrong with it."""
+
+    write: Write
+    blocked: str
+    problems: tuple[Problem, ...]
+    expected: str
+    next: str
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return (self.write.pending, self.blocked)
+
+
+def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict) -> FillRule:
+    """The rule of one pass. Pure."""
+    if not on_conflict:
+        return _old_is_truth(relation, shape)
+    made = [_both_written(m, on_conflict) for m in relation.mappings]
+    assignments = tuple(change for one in made for change in one.changes(ref))
+    write = _write(lambda r: some(one.pending(r) for one in made), assignments, shape)
+    problems = tuple(one.problem for one in made)
+    return FillRule(
+        write,
+        some(f"{p.name} IS NOT NULL" for p in problems),
+        problems,
+        "rows whose old and new values correspond, or somebody who says which of them stays",
+        "rollout next --phase shadow-write --on-conflict new_wins (or old_wins)",
+    )
+
+
+def _old_is_truth(relation: Relation, shape: Shape) -> FillRule:
+    return FillRule(
+        _write(relation.pending, relation.assignments(ref), shape),
+        relation.unwritable(ref),
+        unwritable_problems(relation, shape),
+        "old values that the mapping knows, and that fit into the new column",
+        "add the values to the runbook's mapping, or mend the rows; then type the same command again",
+    )
+
+
+def _write(pending: Callable[[Ref], str], assignments: tuple[_Change, ...], shape: Shape) -> Write:
+    assigned = {column.lower() for column, _ in assignments}
+    kept = tuple(c.name for c in shape.columns if c.on_update and c.name.lower() not in assigned)
+    return Write(pending(ref), pending(inner_ref), assignments, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mending:
+    """How one mapping is mended: ``forward`` and ``backward`` are conditions under which the new or the old column is
+    written; without either, a row that does not correspond is a problem."""
+
+    mapping: _Mapping
+    forward: Callable[[Ref], str]
+    backward: Callable[[Ref], str] | None
+
+    def pending(self, r: Ref) -> str:
+        return some([self.forward(r), *([self.backward(r)] if self.backward else [])])
+
+    def changes(self, r: Ref) -> tuple[_Change, ...]:
+        new = self.mapping.new.name
+        forward = (new, f"IF({self.forward(r)}, {self.mapping.forward.value(r)}, {r(new)})")
+        if self.backward is None or not isinstance(self.mapping, PairSql):
+            return (forward,)
+        old = self.mapping.old.name
+        return forward, (old, f"IF({self.backward(r)}, {self.mapping.backward.value(r)}, {r(old)})")
+
+    @property
+    def problem(self) -> Problem:
+        name = f"IF({self.pending(ref)}, NULL, {self.mapping.mismatch_class(ref, 'corresponds')})"
+        return Problem(self.mapping.name, name, both_shown(self.mapping, ref))
+
+
+def _both_written(mapping: _Mapping, on_conflict: OnConflict) -> _Mending:
+    def apart(r: Ref, *also: str | None) -> str:
+        return every((f"NOT ({mapping.corresponds(r)})", *also))
+
+    def fillable(r: Ref) -> str:
+        return apart(r, mapping.unset.now(r), mapping.forward.ok(r))
+
+    def forward(r: Ref) -> str:
+        return apart(r, mapping.forward.ok(r))
+
+    if isinstance(mapping, DerivedSql) or on_conflict == "old_wins":
+        return _Mending(mapping, forward, None)
+    if on_conflict == "refuse":
+        return _Mending(mapping, fillable, None)
+    backwards = mapping.backward
+
+    def backward(r: Ref) -> str:
+        return apart(r, f"NOT ({mapping.unset.now(r)})", backwards.ok(r))
+
+    return _Mending(mapping, fillable, backward)

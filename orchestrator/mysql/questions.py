@@ -1,0 +1,54 @@
+"""What a reading walk may ask of each row: drift, the whole proof of verify, and the meter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.model.contract import Invariant
+from orchestrator.mysql import quote
+from orchestrator.mysql.relation import Relation, Truth, some
+from orchestrator.mysql.sql.rows import ref
+
+LOSSY = "lossy-ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of each row ``t``. ``wrong`` is 0 or 1; ``classes`` are (mapping, SQL that names what is wrong, or
+    NULL); ``noted`` are (class, mapping, SQL 0 or 1) that are counted without being wrong."""
+
+    wrong: str
+    classes: tuple[tuple[str, str], ...]
+    noted: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return (self.wrong, *(sql for _, _, sql in self.noted))
+
+    @property
+    def class_sql(self) -> tuple[str, ...]:
+        return tuple(sql for _, sql in self.classes)
+
+
+def drift_question(relation: Relation, mode: Truth) -> Question:
+    """Does the relation of ``mode`` hold?"""
+    fine = relation.holds(ref) if mode == "old-is-truth" else relation.corresponds(ref)
+    classes = tuple((m.name, m.mismatch_class(ref, mode)) for m in relation.mappings)
+    return Question(f"NOT ({fine})", classes)
+
+
+def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invariant]) -> Question:
+    """Drift and the contract's invariants; what corresponds one way only is counted. A NULL invariant holds."""
+    drift = drift_question(relation, mode)
+    broken = [(i, f"({i.sql}) IS FALSE") for i in invariants]
+    classes = tuple(("", f"IF({sql}, {quote.text(f'invariant:{i.name}')}, NULL)") for i, sql in broken)
+    lossy = tuple((LOSSY, p.name, f"({p.corresponds(ref)}) AND {p.lossy(ref)}") for p in relation.pairs)
+    wrong = some([drift.wrong, *(sql for _, sql in broken)])
+    return replace(drift, wrong=wrong, classes=drift.classes + classes, noted=lossy)
+
+
+def meter_question(relation: Relation) -> Question:
+    """What of the new values can the way back not carry? Classes as bytes: a collation must not take two for one."""
+    classes = tuple((p.name, f"CAST({p.meter_class(ref)} AS BINARY)") for p in relation.pairs)
+    return Question(some(f"{sql} IS NOT NULL" for _, sql in classes), classes)

@@ -1,0 +1,105 @@
+"""Scans of a whole table that only read: live values, drift, and the meter. All walk by key, and none keeps rows."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from orchestrator.errors import Held
+from orchestrator.model.facts import DriftFacts, MeterFacts, Shape, ValueScan
+from orchestrator.model.outcome import Progress
+from orchestrator.mysql.comparison import Comparer, Tally
+from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
+from orchestrator.mysql.persistence import Backoff
+from orchestrator.mysql.questions import Question, drift_question, meter_question
+from orchestrator.mysql.relation import Relation, Truth, some
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql.bounds import Span, key_space
+from orchestrator.mysql.sql.rows import estimate, estimate_of
+from orchestrator.mysql.values import ValueTally, add_values, unwritable_problems
+from orchestrator.ports import Clock
+
+TARGET_S = 0.08
+MOST_ROWS = 10_000
+KeepGoing = Callable[[Progress], bool]
+
+
+def _always(progress: Progress) -> bool:
+    return True
+
+
+class _WallClock:
+    """The machine's own time, for scans whose caller only says when to stop."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def scan_values(
+    session: Session, relation: Relation, shape: Shape, *, max_rows: int, max_s: float, clock: Clock
+) -> ValueScan:
+    """Old values that no mapping knows or that do not fit, until ``max_rows`` or ``max_s`` are used up.
+
+    Works before the new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
+    """
+    problems, tally = unwritable_problems(relation, shape), ValueTally()
+    if not problems:
+        return ValueScan(0, True, ())
+    reader = Reader(session, key_space(shape), (some(f"{p.name} IS NOT NULL" for p in problems),))
+    until, scanned, complete = clock.monotonic() + max_s, 0, False
+    size = BatchSize.start(TARGET_S, min(MOST_ROWS, max_rows))
+    for stretch in stretches(reader, Span(), size, patience(clock)):
+        scanned += stretch.rows
+        if stretch.counts[0]:
+            add_values(reader, stretch.span, problems, tally)
+        complete = stretch.span.hi is None
+        if scanned >= max_rows or clock.monotonic() >= until:
+            break
+    return ValueScan(scanned, complete, tally.counts())
+
+
+def scan_drift(
+    session: Session, relation: Relation, shape: Shape, mode: Truth, keep_going: KeepGoing = _always
+) -> DriftFacts:
+    """Every row by the relation of ``mode``; a row is looked at again before it is called wrong.
+
+    Raises Held when ``keep_going`` said no: a part of a table proves nothing. RunbookError, ServerError,
+    ServerUnreachable.
+    """
+    tally = _whole(session, shape, drift_question(relation, mode), keep_going)
+    return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
+
+
+def scan_meter(session: Session, relation: Relation, shape: Shape, keep_going: KeepGoing = _always) -> MeterFacts:
+    """What the way back cannot carry, by class. Raises as ``scan_drift``."""
+    return MeterFacts(_whole(session, shape, meter_question(relation), keep_going).classes())
+
+
+def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> Patience:
+    """Tries again with backoff; without ``wait`` it just sleeps."""
+    return Patience(clock, Backoff(random.random), wait or (lambda seconds, _: clock.sleep(seconds)))
+
+
+def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepGoing) -> Tally:
+    clock = _WallClock()
+    reader = Reader(session, key_space(shape), question.counted)
+    total = estimate_of(session.query(estimate(reader.space)))
+    comparer = Comparer(reader, question, patience(clock), Tally())
+    for stretch in stretches(reader, Span(), BatchSize.start(TARGET_S, MOST_ROWS), comparer.patience):
+        comparer.judge(stretch)
+        done = comparer.tally.rows_compared
+        if stretch.span.hi is not None and not keep_going(Progress(done=done, total=max(total, done))):
+            raise Held(
+                f"the scan of {shape.table} was stopped after {done} rows",
+                "a scan that reaches the end of the table",
+                "type the same command again",
+            )
+    return comparer.tally
