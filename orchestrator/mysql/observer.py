@@ -188,7 +188,7 @@ class MysqlObserver:
         return read_missing(session, self._site.runbook, self._site.settings.state_schema, self._who())
 
     def _read_disk(self, at: float) -> Reading[DiskFacts]:
-        """A command of the user's may be slow: its answer is kept for some seconds, with the time at which it was given."""
+        """A command of the user's may be slow: its answer is kept for some seconds, with the time when it was given."""
         if self._disk is not None and at - self._disk.at < _DISK_EVERY_S:
             return self._disk
         try:
@@ -229,9 +229,11 @@ class MysqlObserver:
     def _read_drift(self, session: Session) -> DriftFacts:
         shape = self._present(session)
         relation = self._relation_of(session, shape)
-        mode = "corresponds" if self._both_written() else "old-is-truth"
-        return scan_drift(self._scans(), relation, shape, mode, lambda progress: True)
+        return scan_drift(self._scans(), relation, shape, "corresponds" if self._both_written() else "old-is-truth")
 
     def _read_meter(self, session: Session) -> MeterFacts:
+        """Nothing can be lost that has no column yet."""
         shape = self._present(session)
+        if not any(shape.column(m.new) for m in self._site.runbook.contract.pairs):
+            return MeterFacts(())
         return scan_meter(self._scans(), self._relation_of(session, shape), shape)

@@ -12,7 +12,7 @@ Event = Literal["update", "insert"]
 
 
 def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> MirrorFacts:
-    """Compare the live triggers with what the mapping would make of them. ``relation`` None: it cannot be made any more.
+    """Compare the live triggers with what the mapping makes of them; ``relation`` None: it can make nothing of them.
 
     Needs a shape that was read with the TRIGGER privilege: without it the server shows no trigger at all.
     """

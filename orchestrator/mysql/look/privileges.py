@@ -47,15 +47,13 @@ def read_missing(
 ) -> tuple[MissingPrivilege, ...]:
     """Everything that is missing, the table's rights first; empty when nothing is. Raises ServerError."""
     rights = read_rights(session)
-    return tuple(
-        [
-            *_table_rights(rights, runbook, account),
-            *_parent_rights(rights, runbook, account),
-            *_state_rights(rights, state_schema, account),
-            *_looking_rights(rights, runbook, account),
-            *_trigger_rights(session, rights, runbook),
-            *_hidden_children(session, rights, runbook.table, account),
-        ]
+    return (
+        *_table_rights(rights, runbook, account),
+        *_parent_rights(rights, runbook, account),
+        *_state_rights(rights, state_schema, account),
+        *_looking_rights(rights, runbook, account),
+        *_trigger_rights(session, rights, runbook),
+        *_hidden_children(session, rights, runbook.table, account),
     )
 
 
