@@ -20,7 +20,8 @@ from orchestrator.mysql.application_session import ApplicationSession, Row
 from orchestrator.mysql.errno import DEADLOCK, LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.sandbox.arguments import Arguments, NothingLeft, Source
 from orchestrator.sandbox.flag_reader import OLD, Decision
-from orchestrator.sandbox.ledger import Ledger, Write
+from orchestrator.sandbox.ledger import Ledger
+from orchestrator.sandbox.replay import Write
 from orchestrator.sandbox.rows import Rows
 from orchestrator.sandbox.script import Operation, Read, Script
 from orchestrator.sandbox.statements import Kind, Statement
@@ -32,7 +33,7 @@ _KEPT_SETS = 60
 
 @dataclass(slots=True)
 class Setting:
-    """What all workers share. ``windows`` are told of every wait; ``reads_break`` is a fault that can be switched on."""
+    """What all workers share. ``windows`` are told of every wait; ``reads_break``: a fault that can be switched on."""
 
     script: Script
     ledger: Ledger

@@ -1,66 +1,25 @@
 """SQL expressions worked out in Python: the second opinion on what a mapping means, and on what a statement stores.
 
 The ledger must not ask the code that it checks, so it shares no line with the product's rendering. What is known here
-is the plain part of the language that mappings and ordinary statements are written in; anything else is refused when it is
-read, never guessed.
+is the plain part of the language that mappings and ordinary statements are written in; anything else is refused when
+it is read, never guessed.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from orchestrator.sandbox.functions import FUNCTIONS, cast, compare, divide, number, truth
+from orchestrator.sandbox.tokens import Token, literal, tokens
 
 Value = Any
 Env = Mapping[str, Value]
 Expr = Callable[[Env], Value]
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-      (?P<text>(?:_utf8mb4\s*|_binary\s*)?'(?:[^'\\]|''|\\.)*')
-    | (?P<hex>0x[0-9a-fA-F]+|x'[0-9a-fA-F]*')
-    | (?P<number>\d+\.\d*|\.\d+|\d+)
-    | `(?P<quoted>(?:[^`]|``)+)`
-    | :(?P<param>[A-Za-z_]\w*(?:\.\w+)?)
-    | (?P<word>[A-Za-z_]\w*)
-    | (?P<sign><=>|<>|!=|<=|>=|[-+*/%=<>(),.])
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "Z": "\x1a"}
 _BINARY = {"*": 7, "/": 7, "%": 7, "DIV": 7, "MOD": 7, "+": 6, "-": 6}
 _COMPARES = ("=", "<=>", "<>", "!=", "<", ">", "<=", ">=", "IS", "IN", "BETWEEN", "NOT")
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """``kind`` is text, hex, number, name, param, word or sign; a quoted identifier is a name."""
-
-    kind: str
-    text: str
-
-    def says(self, *words: str) -> bool:
-        return self.kind in ("word", "sign") and self.text.upper() in words
-
-
-def tokens(sql: str) -> list[Token]:
-    """Raises ValueError on what is not a token of the plain part of the language."""
-    found: list[Token] = []
-    at = 0
-    text = sql.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup is None:
-            raise ValueError(f"cannot read {text[at : at + 20]!r} in {sql!r}")
-        kind = match.lastgroup
-        found.append(Token("name" if kind == "quoted" else kind, match[kind].replace("``", "`")))
-        at = match.end()
-    return found
 
 
 def evaluate(sql: str) -> Expr:
@@ -186,7 +145,7 @@ class Reader:
         token = self.take()
         match token.kind:
             case "text" | "hex" | "number":
-                constant = _literal(token)
+                constant = literal(token)
                 return lambda env: constant
             case "param":
                 key = f":{token.text}"
@@ -263,15 +222,6 @@ class Reader:
             return otherwise(env)
 
         return choose
-
-
-def _literal(token: Token) -> Value:
-    if token.kind == "number":
-        return Decimal(token.text) if "." in token.text else int(token.text)
-    if token.kind == "hex":
-        return bytes.fromhex(token.text[2:].rstrip("'"))
-    body = token.text[token.text.index("'") + 1 : -1].replace("''", "'")
-    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), body, flags=re.DOTALL)
 
 
 def _member(value: Value, choices: list[Value]) -> int | None:

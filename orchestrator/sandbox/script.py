@@ -39,8 +39,8 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A query in both forms. ``entity`` is the placeholder whose value decides between them. ``columns`` of the new form:
-    where it gives both columns of a pair they are compared, row by row."""
+    """A query in both forms. ``entity`` is the placeholder whose value decides between them. ``columns`` of the new
+    form: where it gives both columns of a pair they are compared, row by row."""
 
     name: str
     weight: int

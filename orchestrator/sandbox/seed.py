@@ -28,6 +28,7 @@ _COMMENT = re.compile(r"^--.*$", re.MULTILINE)
 
 def create_tables(session: Session, runbook: Runbook) -> None:
     """The tables as they stand before the rollout (``runbooks/sandbox/NAME.sql``), in the runbook's schema."""
+    session.execute(sql.create_schema(runbook.table.schema))
     for statement in _statements(_sandbox_file(runbook, ".sql")):
         session.packet([sql.use(runbook.table.schema), statement])
 

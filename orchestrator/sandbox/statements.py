@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from orchestrator.sandbox.expression import Env, Expr, Reader, tokens
+from orchestrator.sandbox.expression import Env, Expr, Reader
+from orchestrator.sandbox.tokens import tokens
 
 ROW_WORDS = ("fresh", "row", "kept", "hot", "mortal", "claimed", "mine")
 _ROW = re.compile(rf"^(?:{'|'.join(ROW_WORDS)})\d*$")
@@ -31,7 +32,7 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class Statement:
     """``inserted`` has one dictionary of expressions for each new row. ``rows`` are the row placeholders of the WHERE
-    part; of an INSERT the first one in each row's values, which is the key (a row of another table may have none: ``''``)."""
+    part; of an INSERT the first one in each row's values, which is the key (rows of other tables have none: ``''``)."""
 
     text: str
     sql: str

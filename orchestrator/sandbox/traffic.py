@@ -94,6 +94,7 @@ class Traffic:
     def release_without_flag(self) -> None:
         """The new application's next release: new columns always, the flag is not read any more."""
         self._setting.compares_reads.clear()
+        self.ledger.new_is_alone()
         self._released.set()
 
     def break_reads(self, broken: bool) -> None:

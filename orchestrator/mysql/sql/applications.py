@@ -18,7 +18,8 @@ def read_flag(state_schema: str) -> str:
     """The question of SPEC §2; one argument: the rollout. Expiry is judged by the server's clock only."""
     return (
         "SELECT IF(expires_at > UTC_TIMESTAMP(6), new_writes, 0), "
-        f"IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
+        "IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt "
+        f"FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
     )
 
 
@@ -121,6 +122,10 @@ def delete(table: TableName, where: str) -> str:
 
 def select(table: TableName, columns: Sequence[str], where: str, tail: str = "") -> str:
     return f"SELECT {quote.names(list(columns))} FROM {quote.table(table)} WHERE {where}{tail}"
+
+
+def create_schema(schema: str) -> str:
+    return f"CREATE DATABASE IF NOT EXISTS {quote.name(schema)}"
 
 
 def use(schema: str) -> str:
