@@ -43,6 +43,9 @@ def _type(value: object) -> object:
         raise Wrong(
             f"{value!r} is not a column type", "a type such as varchar(32)", "write the type as in CREATE TABLE"
         )
+    if value.count("(") > value.count(")"):
+        told = "the type is cut: inside { } a comma ends a value"
+        raise Wrong(f"{value!r}: {told}", "the whole type", 'quote it, as in type: "decimal(10,2)"')
     try:
         return parse_type(value)
     except ValueError as error:

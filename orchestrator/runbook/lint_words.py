@@ -37,6 +37,8 @@ def expression_problem(sql: str) -> str:
         tokens = tokens_of(sql)
     except ValueError as error:
         return str(error)
+    if not tokens:
+        return "there is no expression"
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.kind is TokenKind.OPERATOR and token.text in _SIGNS:
             return f"{token.text} is {_SIGNS[token.text]}, not part of an expression"

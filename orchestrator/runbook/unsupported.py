@@ -11,7 +11,7 @@ _GENERATED = (
     "add the column as contract.columns and fill it by a mapping",
 )
 _INDEX = (
-    "only ordinary indexes are supported: functional, FULLTEXT and SPATIAL ones cannot be built with LOCK=NONE",
+    "functional, FULLTEXT and SPATIAL indexes are not supported: they cannot be built with LOCK=NONE",
     "columns, unique, visible",
     "build that index outside of a rollout, in a maintenance window",
 )
