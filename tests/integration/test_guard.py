@@ -306,7 +306,7 @@ def opened_during_build(server: Server, table: TableName) -> Iterator[None]:
 
 
 def test_a_build_that_is_blocked_at_its_end_is_lost_inside_its_budget(primary: Server, schema: str) -> None:
-    """A transaction that opens during the build blocks its last step: nobody waits longer than that step's own budget."""
+    """A transaction that opens during the build blocks its last step: nobody waits longer than that step may wait."""
     table = plain_table(primary, schema, rows=60_000)
     with opened_during_build(primary, table), Application(primary, table) as application:
         outcome = guard_on(primary, table, max_wait_s=4).run(build_index(table, budget_s=0.5), Beats())

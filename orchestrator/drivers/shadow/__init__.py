@@ -1,0 +1,5 @@
+"""What keeps old and new columns together, whoever writes."""
+
+from orchestrator.drivers.shadow.triggers import TriggerDriver
+
+__all__ = ["TriggerDriver"]
