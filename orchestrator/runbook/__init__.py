@@ -7,7 +7,7 @@ from orchestrator.runbook.lint import lint
 from orchestrator.runbook.load import load, parse
 from orchestrator.runbook.rules import RULES, Rule
 from orchestrator.runbook.schema import schema_text
-from orchestrator.runbook.shorten import shorten
+from orchestrator.runbook.shorten import shorten, write_short_copy
 
 __all__ = [
     "RULES",
@@ -22,4 +22,5 @@ __all__ = [
     "parse",
     "schema_text",
     "shorten",
+    "write_short_copy",
 ]

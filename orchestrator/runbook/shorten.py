@@ -1,4 +1,4 @@
-"""The same runbook with waits of seconds, for a demonstration or a test: same contract, same digest, same text."""
+"""The same runbook with waits of seconds, for a demonstration or a test: same contract, same digest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from ruamel.yaml import YAML
 
 from orchestrator.model.runbook import GateSpec, Runbook
 from orchestrator.runbook.load import load
+from orchestrator.runbook.source import read_source
+from orchestrator.runbook.units import show_duration
 
 
 def shorten(runbook: Runbook, seconds: float = 3.0) -> Runbook:
@@ -24,7 +26,7 @@ def shorten(runbook: Runbook, seconds: float = 3.0) -> Runbook:
         verify_soak_s=min(phases.verify_soak_s, seconds),
         rollback_quiet_s=min(phases.rollback_quiet_s, seconds),
         finish_quiet_s=min(phases.finish_quiet_s, seconds),
-        poll_s=min(phases.poll_s, max(0.2, seconds / 10)),
+        poll_s=min(phases.poll_s, round(max(0.2, seconds / 10), 3)),
         ttl_s=min(phases.ttl_s, max(10.0, 3 * seconds)),
     )
     return replace(
@@ -37,32 +39,43 @@ def shorten(runbook: Runbook, seconds: float = 3.0) -> Runbook:
 
 def _short_gate(gate: GateSpec, seconds: float) -> GateSpec:
     """The samples that are judged fit into one hold."""
-    interval_s = min(gate.interval_s, max(0.2, seconds / (gate.count + 1)))
+    interval_s = min(gate.interval_s, round(max(0.2, seconds / (gate.count + 1)), 3))
     return replace(gate, interval_s=interval_s, timeout_s=min(gate.timeout_s, max(1.0, seconds)))
 
 
 def write_short_copy(source: Path, target: Path, seconds: float = 3.0) -> Runbook:
-    """Write the runbook with the waits of ``shorten`` to ``target``, and load it from there. Same contract, same digest.
+    """Write the runbook with the waits of ``shorten`` to ``target``, and load it from there: same contract and digest.
 
     Raises RunbookError when ``source`` cannot be loaded.
     """
     short = shorten(load(source), seconds)
     yaml = YAML()
-    tree = yaml.load(source.read_text(encoding="utf-8"))
-    phases, settings = tree["phases"], short.phases
-    phases["shadow_write"]["soak"] = _s(settings.soak_s)
-    phases["verify"]["soak"] = _s(settings.verify_soak_s)
-    phases["rollback"]["quiet"] = _s(settings.rollback_quiet_s)
-    phases["finish"]["quiet"] = _s(settings.finish_quiet_s)
-    reads = phases["read_switch"]
-    reads["hold"], reads["ttl"], reads["poll"] = _s(settings.hold_s), _s(settings.ttl_s), _s(settings.poll_s)
-    tree["checks"]["max_wait"] = _s(short.limits.max_wait_s)
+    yaml.width = 10_000  # a statement stays on its line
+    tree = yaml.load(read_source(source))
+    for path, value_s in _waits(short).items():
+        *above, key = path
+        node = tree
+        for part in above:
+            if part not in node:
+                node[part] = {}
+            node = node[part]
+        node[key] = show_duration(value_s)
     for written, gate in zip(tree.get("gates") or (), short.gates, strict=True):
-        written["interval"] = _s(gate.interval_s)
+        written["interval"], written["timeout"] = show_duration(gate.interval_s), show_duration(gate.timeout_s)
     with target.open("w", encoding="utf-8") as file:
         yaml.dump(tree, file)
     return load(target)
 
 
-def _s(seconds: float) -> str:
-    return f"{round(seconds * 1000)}ms"
+def _waits(short: Runbook) -> dict[tuple[str, ...], float]:
+    phases = short.phases
+    return {
+        ("phases", "shadow_write", "soak"): phases.soak_s,
+        ("phases", "read_switch", "hold"): phases.hold_s,
+        ("phases", "read_switch", "ttl"): phases.ttl_s,
+        ("phases", "read_switch", "poll"): phases.poll_s,
+        ("phases", "verify", "soak"): phases.verify_soak_s,
+        ("phases", "rollback", "quiet"): phases.rollback_quiet_s,
+        ("phases", "finish", "quiet"): phases.finish_quiet_s,
+        ("checks", "max_wait"): short.limits.max_wait_s,
+    }

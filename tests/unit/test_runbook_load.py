@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Exit, RunbookError
 from orchestrator.model.contract import Copy, Default, Expression, Unmapped, ValueMap
-from orchestrator.runbook import RunbookFindings, explain_difference, load, parse, schema_text, shorten
+from orchestrator.runbook import (
+    RunbookFindings,
+    explain_difference,
+    load,
+    parse,
+    schema_text,
+    shorten,
+    write_short_copy,
+)
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "runbooks"
 SMALL = """\
@@ -476,6 +484,14 @@ def test_shorten_keeps_contract_and_digest() -> None:
     assert phases.ttl_s >= max(10.0, 3 * phases.poll_s)
     assert all(g.interval_s * g.count <= 3 for g in short.gates)
     assert replace(short, phases=runbook.phases, limits=runbook.limits, gates=runbook.gates) == runbook
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 10])
+@pytest.mark.parametrize("path", sorted(RUNBOOKS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_short_copy_is_the_shortened_runbook(path: Path, seconds: float, tmp_path: Path) -> None:
+    target = tmp_path / "short.yaml"
+    copy = write_short_copy(path, target, seconds)
+    assert replace(copy, text="", path="") == replace(shorten(load(path), seconds), text="", path="")
 
 
 def _never_a_traceback(text: str) -> None:
