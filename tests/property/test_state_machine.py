@@ -32,7 +32,9 @@ def _walk(order: list[tuple[EventKind, str, str]]) -> list[Record]:
     """The records that an order of events makes; what is forbidden is left out, as the engine would."""
     records = [begin()[0]]
     for minute, (kind, phase, note) in enumerate(order):
-        event = Event(kind, NOON + timedelta(minutes=minute), "kim", phase, note)
+        # Only a start changes the phase; every other event is about the one that runs or ran last.
+        named = phase if kind is EventKind.STARTED else records[-1].phase
+        event = Event(kind, NOON + timedelta(minutes=minute), "kim", named, note)
         try:
             records.append(move(records[-1], event))
         except ForbiddenTransition:

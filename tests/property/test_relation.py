@@ -1,0 +1,302 @@
+"""The mirror and the relation against a model of their rules, over pairs of every kind and any order of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.model.contract import Contract, TableName, Winner
+from orchestrator.mysql import quote
+from orchestrator.mysql.relation import Relation, load_relation
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
+from orchestrator.mysql.sql import mirror
+from orchestrator.sandbox.server import Server
+from orchestrator.settings import Secret, ServerSettings
+from tests.support.mirror_cases import CASES
+from tests.support.mirror_model import Lost, PairCase
+from tests.support.servers import connect, script
+
+OFFSETS = {"+00:00": 0, "+05:00": 5, "-08:00": -8}
+STRICT = "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO"
+BY_COLUMN = {column: (case, case.old == column) for case in CASES for column in (case.old, case.new)}
+
+
+def cell(alias: str) -> Any:
+    return lambda column: f"{alias}.{quote.name(column)}"
+
+
+@dataclass
+class Ground:
+    """Two tables with the same columns, one of them mirrored; ``relation`` is what both are read by."""
+
+    server: Server
+    schema: str
+    winner: Winner
+    relation: Relation = field(init=False)
+    session: Session = field(init=False)
+    application: Any = field(init=False)
+
+    def build(self) -> None:
+        columns = ", ".join(f"{c.old} {c.old_ddl}" for c in CASES)
+        for table in ("plain", "mirrored"):
+            script(self.server, f"SET sql_mode = ''; CREATE TABLE {self.schema}.{table} (id INT PRIMARY KEY, {columns})")
+        self.session = Session(settings_of(self.server), role="test")
+        self.application = connect(self.server, database=self.schema)
+        table = TableName(self.schema, "mirrored")
+        contract = Contract(
+            table=table,
+            columns=tuple(c.new_column() for c in CASES),
+            mappings=tuple(c.mapping(self.winner) for c in CASES),
+        )
+        self.relation = self.load(contract)
+        added = ", ".join(f"ADD COLUMN {c.new} {c.new_ddl}" for c in CASES)
+        for name in ("plain", "mirrored"):
+            self.session.execute(f"ALTER TABLE {self.schema}.{name} {added}")
+        again = self.load(contract)
+        for event in ("update", "insert"):
+            wanted = mirror.body(self.relation, table, event, "x")
+            assert wanted == mirror.body(again, table, event, "x"), "ddl must not change what a mapping means"
+            create(self.session, self.relation, table, event)
+
+    def load(self, contract: Contract) -> Relation:
+        shape = read_shape(self.session, contract.table)
+        assert shape is not None
+        return load_relation(self.session, contract, shape)
+
+    def close(self) -> None:
+        self.application.close()
+        self.session.close()
+
+    def clear(self) -> None:
+        for table in ("plain", "mirrored"):
+            self.session.execute(f"DELETE FROM {self.schema}.{table}")
+
+    def row(self, table: str, key: int) -> dict[str, Any] | None:
+        shown = [f"{c.read_old.format(c.old)}, {c.read_new.format(c.new)}" for c in CASES]
+        found = self.session.one(f"SELECT {', '.join(shown)} FROM {self.schema}.{table} WHERE id = {key}")
+        if found is None:
+            return None
+        names = [name for c in CASES for name in (c.old, c.new)]
+        return dict(zip(names, found, strict=True))
+
+
+def create(session: Session, relation: Relation, table: TableName, event: str) -> None:
+    session.execute("SET SESSION sql_mode = ''")
+    session.execute(mirror.create_trigger(relation, table, event, mirror.trigger_name("r", event), "/* rollout:r */"))
+    session.execute("SET SESSION sql_mode = %s", (session_mode(),))
+
+
+def session_mode() -> str:
+    from orchestrator.mysql.session import SQL_MODE
+
+    return SQL_MODE
+
+
+def settings_of(server: Server) -> ServerSettings:
+    return ServerSettings(host=server.host, port=server.port, user="rollout", password=Secret("rollout"))
+
+
+@pytest.fixture(scope="module", params=[Winner.NEW, Winner.OLD], ids=["new_wins", "old_wins"])
+def ground(primary: Server, request: pytest.FixtureRequest) -> Iterator[Ground]:
+    schema = f"t_relation_{request.param.name.lower()}"
+    script(primary, f"DROP DATABASE IF EXISTS {schema}; CREATE DATABASE {schema} DEFAULT CHARACTER SET utf8mb4")
+    made = Ground(primary, schema, request.param)
+    made.build()
+    with closing(made):
+        yield made
+    script(primary, f"DROP DATABASE {schema}")
+
+
+@st.composite
+def writes(draw: st.DrawFn) -> dict[str, Any]:
+    """Some columns of at most three pairs: the old, the new, both or none of each."""
+    given_values: dict[str, Any] = {}
+    for case in draw(st.lists(st.sampled_from(CASES), max_size=3, unique_by=lambda c: c.name)):
+        if draw(st.booleans()):
+            given_values[case.old] = draw(st.sampled_from(case.old_values))
+        if draw(st.booleans()):
+            given_values[case.new] = draw(st.sampled_from(case.new_values))
+    return given_values
+
+
+STATEMENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "update", "update", "update", "upsert", "replace"]),
+        st.integers(1, 2),
+        writes(),
+        st.sampled_from(["", STRICT]),
+        st.sampled_from(list(OFFSETS)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def shifted(column: str, value: Any, zone: str) -> Any:
+    """A TIMESTAMP as an application in that zone writes it."""
+    case, is_old = BY_COLUMN[column]
+    if value is None or not (case.is_instant and is_old):
+        return value
+    from datetime import datetime, timedelta
+
+    return str(datetime.fromisoformat(value) + timedelta(hours=OFFSETS[zone]))
+
+
+def run(ground: Ground, table: str, kind: str, key: int, values: dict[str, Any], mode: str, zone: str) -> int | None:
+    """The error number of the application's statement, None when it passed."""
+    wanted = {k: shifted(k, v, zone) for k, v in values.items()}
+    if kind in ("insert", "replace") or kind == "upsert":
+        wanted |= {"slash_o": wanted.get("slash_o", "plain")}
+    sets = ", ".join(f"{c} = %s" for c in wanted) or "id = id"
+    names = ", ".join(["id", *wanted])
+    marks = ", ".join(["%s"] * (len(wanted) + 1))
+    text = {
+        "update": f"UPDATE {table} SET {sets} WHERE id = {key}",
+        "insert": f"INSERT INTO {table} ({names}) VALUES ({marks})",
+        "replace": f"REPLACE INTO {table} ({names}) VALUES ({marks})",
+        "upsert": f"INSERT INTO {table} ({names}) VALUES ({marks}) ON DUPLICATE KEY UPDATE {sets}",
+    }[kind]
+    args = {"update": [], "insert": [key, *wanted.values()], "replace": [key, *wanted.values()]}.get(
+        kind, [key, *wanted.values()]
+    )
+    if kind in ("update", "upsert"):
+        args = [*args, *wanted.values()]
+    with ground.application.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = %s, time_zone = %s", (mode, zone))
+        try:
+            cursor.execute(text, args)
+        except pymysql.err.MySQLError as error:
+            return int(error.args[0])
+    return None
+
+
+def expected(ground: Ground, kind: str, before: dict[str, Any] | None, values: dict[str, Any]) -> dict[str, Any]:
+    """The row as the rules want it."""
+    result: dict[str, Any] = {}
+    inserts = before is None or kind == "replace"
+    for case in CASES:
+        said = dict(values)
+        if kind != "update":
+            said.setdefault("slash_o", "plain")
+        if inserts:
+            default = {case.old: case.old_default, case.new: case.new_default}
+            row = {c: said.get(c, default[c]) for c in (case.old, case.new)}
+            old, new = case.inserted(row[case.old], row[case.new], ground.winner)
+        else:
+            assert before is not None
+            row = {c: said.get(c, before[c]) for c in (case.old, case.new)}
+            old, new = case.updated(
+                (before[case.old], before[case.new]), (row[case.old], row[case.new]), ground.winner
+            )
+        result |= {case.old: old, case.new: new}
+    return result
+
+
+@given(statements=STATEMENTS)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_a_mirror_follows_the_rules_and_never_hurts(ground: Ground, statements: list[Any]) -> None:
+    ground.clear()
+    only_old = True
+    for kind, key, values, mode, zone in statements:
+        before = ground.row("mirrored", key)
+        if run(ground, "plain", kind, key, values, mode, zone) is not None:
+            continue
+        error = run(ground, "mirrored", kind, key, values, mode, zone)
+        assert error is None, f"{kind} {values} failed with {error} only because of the mirror"
+        only_old = only_old and not any(c.new in values for c in CASES)
+        after = ground.row("mirrored", key)
+        if after is None:
+            assert kind == "update"
+            assert before is None
+            continue
+        assert after == expected(ground, kind, before, values)
+        if only_old:
+            plain = ground.row("plain", key)
+            assert plain is not None
+            assert {c.old: after[c.old] for c in CASES} == {c.old: plain[c.old] for c in CASES}
+
+
+CELLS = st.fixed_dictionaries(
+    {c.old: st.sampled_from(c.old_values) for c in CASES} | {c.new: st.sampled_from(c.new_values) for c in CASES}
+)
+
+
+def judged(ground: Ground, key: int) -> dict[str, dict[str, Any]]:
+    """What the relation says of each pair of a row of the table without a mirror."""
+    ref = cell("t")
+    found: dict[str, dict[str, Any]] = {}
+    for pair in ground.relation.pairs:
+        said = {
+            "holds": pair.holds(ref),
+            "corresponds": pair.corresponds(ref),
+            "pending": pair.pending(ref),
+            "lossy": pair.lossy(ref),
+            "old": pair.mismatch_class(ref, "old-is-truth"),
+            "both": pair.mismatch_class(ref, "corresponds"),
+            "meter": pair.meter_class(ref),
+            "value": pair.value_class(ref),
+        }
+        row = ground.session.one(f"SELECT {', '.join(said.values())} FROM {ground.schema}.plain t WHERE id = {key}")
+        assert row is not None
+        found[pair.old.name] = dict(zip(said, row, strict=True))
+    return found
+
+
+def wanted_of(case: PairCase, old: Any, new: Any) -> dict[str, Any]:
+    there = case.f(old)
+    return {
+        "holds": int(case.holds(old, new)),
+        "corresponds": int(case.corresponds(old, new)),
+        "pending": int(not isinstance(there, Lost) and there != new),
+        "lossy": int(case.holds(old, new) != case.goes_back(old, new)),
+        "old": case.mismatch(old, new, old_is_truth=True),
+        "both": case.mismatch(old, new, old_is_truth=False),
+    }
+
+
+@given(cells=CELLS)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_the_relation_judges_as_the_model_does_and_filling_ends_it(ground: Ground, cells: dict[str, Any]) -> None:
+    ground.clear()
+    assert run(ground, "plain", "insert", 1, cells, "", "+00:00") is None
+    row = ground.row("plain", 1)
+    assert row == cells
+    for case in CASES:
+        found, old, new = judged_once(ground, case), row[case.old], row[case.new]
+        said = {k: found[k] for k in wanted_of(case, old, new)}
+        assert said == wanted_of(case, old, new), (case.name, old, new)
+        assert (found["meter"] is None) == case.keeps_on_return(new), (case.name, new, found["meter"])
+        there = case.f(old)
+        if isinstance(there, Lost):
+            assert found["value"] == there.value, (case.name, old)
+    fill_and_check(ground, row)
+
+
+def judged_once(ground: Ground, case: PairCase) -> dict[str, Any]:
+    return judged(ground, 1)[case.old]
+
+
+def fill_and_check(ground: Ground, row: dict[str, Any]) -> None:
+    ref = cell("t")
+    relation, table = ground.relation, f"{ground.schema}.plain t"
+    sets = ", ".join(f"{ref(c)} = {sql}" for c, sql in relation.assignments(ref))
+    ground.session.execute(f"UPDATE {table} SET {sets} WHERE {relation.pending(ref)}")
+    filled = ground.row("plain", 1)
+    assert filled is not None
+    for case in CASES:
+        value = case.f(row[case.old])
+        assert filled[case.old] == row[case.old]
+        assert filled[case.new] == (row[case.new] if isinstance(value, Lost) else value), case.name
+    left = ground.session.one(
+        f"SELECT {relation.pending(ref)}, {relation.holds(ref)}, {relation.unwritable(ref)} FROM {table}"
+    )
+    lost = any(isinstance(case.f(row[case.old]), Lost) for case in CASES)
+    assert left == (0, int(not lost), int(lost))
