@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.errors import RolloutError
+from orchestrator.errors import RolloutError, ServerUnreachable
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import (
     DiskFacts,
@@ -45,6 +45,8 @@ from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 
 LOOK_TIMEOUT_S = 5.0
+# A dead session shows at once and is worth another; a server that let us wait for an answer would do so again.
+_AT_ONCE_S = 1.0
 _DISK_EVERY_S = 5.0
 _VALUES_MAX_ROWS = 2_000_000
 _VALUES_MAX_S = 30.0
@@ -68,6 +70,7 @@ class MysqlObserver:
         self._disk: Reading[DiskFacts] | None = None
         self._relation: tuple[object, Relation] | None = None
         self._shape: Shape | None = None
+        self._down = ""
         self._readers: dict[Need, Callable[[Session], Any]] = {
             Need.SERVER: read_server,
             Need.SHAPE: self._read_shape,
@@ -89,7 +92,7 @@ class MysqlObserver:
 
     def look(self, needs: frozenset[Need]) -> Facts:
         """Every need as a reading of this moment. Never raises for what cannot be seen, and never writes."""
-        self._shape = None
+        self._shape, self._down = None, ""
         found = {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
         return replace(Facts(), **found)
 
@@ -114,11 +117,15 @@ class MysqlObserver:
             except Unseen as unseen:
                 return Reading(at, unseen=unseen.reason, grant=unseen.grant)
             except ServerError as error:
-                if error.cure is Cure.RECONNECT and not last:
-                    continue
+                if error.cure is Cure.RECONNECT:
+                    if not last and self._site.clock.monotonic() - at < _AT_ONCE_S:
+                        continue
+                    self._down = str(error)
                 told = unseen_because(error, self._account, self._denied_on(need))
                 return Reading(at, unseen=told.reason, grant=told.grant)
             except RolloutError as error:
+                if isinstance(error, ServerUnreachable):
+                    self._down = error.seen
                 return Reading(at, unseen=error.seen)
         raise AssertionError("both tries return")
 
@@ -131,6 +138,9 @@ class MysqlObserver:
         return PERFORMANCE_SCHEMA
 
     def _session(self) -> Session:
+        """The session that looks. A server that gives no answer is asked once in a look, not once for every need."""
+        if self._down:
+            raise Unseen(self._down)
         if self._looking is None:
             self._looking = self._site.connect("observer", LOOK_TIMEOUT_S)
         if self._account is None:
