@@ -12,7 +12,8 @@ from orchestrator.errors import ServerUnreachable
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on, stopped_by
 from orchestrator.model.step import CatchUp, Drain, Quiet, Soak, WaitStep
-from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.patience import ask_again
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import evidence
@@ -39,7 +40,7 @@ class WaitDriver:
             case Drain():
                 return (
                     f"-- {step.poll_s:g} s, then until no transaction is open that began before",
-                    evidence.TRANSACTIONS_BEFORE,
+                    evidence.TRANSACTIONS_OLDER,
                 )
             case Quiet():
                 if step.waived:
@@ -108,13 +109,16 @@ class WaitDriver:
         waited = self._pass(beat, step.poll_s, "one poll of the applications")
         if waited is not None:
             return waited
-        closed_at: datetime = session.value(evidence.SERVER_NOW)
         began = self._clock.monotonic()
 
         def still_open() -> list[str]:
             age_s = self._clock.monotonic() - began
-            found = session.query(evidence.TRANSACTIONS_BEFORE, (closed_at, age_s))
-            return [_transaction(row) for row in found]
+            try:
+                return [_transaction(row) for row in ask_again(session, evidence.TRANSACTIONS_OLDER, (age_s,))]
+            except ServerError as error:
+                if error.cure is not Cure.RETRY:
+                    raise
+                return [f"transactions cannot be seen in this moment ({error.number})"]
 
         limit_s = self._site.runbook.limits.max_wait_s
         return self._until(beat, still_open, "transactions begun before end", limit_s) or Outcome(

@@ -8,7 +8,8 @@ from enum import Enum
 
 class Cure(Enum):
     """RETRY: roll back, back off, same again. RECONNECT: new session, then ask what happened. WAIT: the server is busy,
-    later. TOPOLOGY: this is not the writable primary any more. SMALLER: a smaller batch. STOP: the same will fail again."""
+    later. TOPOLOGY: this is not the writable primary any more. SMALLER: a smaller batch. STOP: the same will fail
+    again."""
 
     RETRY = "retry"
     RECONNECT = "reconnect"
@@ -21,8 +22,9 @@ class Cure(Enum):
 LOCK_WAIT_TIMEOUT = 1205
 DEADLOCK = 1213
 INTERRUPTED = 1317
+CANNOT_CONVERT = 3854
 _CURES: dict[int, Cure] = (
-    dict.fromkeys((LOCK_WAIT_TIMEOUT, DEADLOCK, INTERRUPTED, 1412, 3572, 3100), Cure.RETRY)
+    dict.fromkeys((LOCK_WAIT_TIMEOUT, DEADLOCK, INTERRUPTED, CANNOT_CONVERT, 1412, 3572, 3100), Cure.RETRY)
     | dict.fromkeys((0, 2006, 2013, 2014, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 4031, 1927), Cure.RECONNECT)
     | dict.fromkeys((1040, 1203, 1226, 2002, 2003, 3032), Cure.WAIT)
     | dict.fromkeys((1290, 1792, 1836, 3101), Cure.TOPOLOGY)

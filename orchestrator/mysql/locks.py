@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import BlockerKind, Holder
+from orchestrator.mysql.errno import CANNOT_CONVERT, ServerError
 from orchestrator.mysql.session import Session
 
 _OURS = "rollout "
@@ -41,10 +42,9 @@ _BLIND = (
 _HOLDERS = """
 SELECT m.OBJECT_TYPE, m.OBJECT_SCHEMA, m.OBJECT_NAME, m.LOCK_TYPE, m.LOCK_DURATION, m.LOCK_STATUS, t.PROCESSLIST_ID,
  t.PROCESSLIST_USER, t.PROCESSLIST_HOST, t.PROCESSLIST_COMMAND, t.PROCESSLIST_TIME, tx.TIMER_WAIT, tx.AUTOCOMMIT,
- tx.XA_STATE, TIMESTAMPDIFF(SECOND, it.trx_started, NOW()), es.TIMER_WAIT,
+ tx.XA_STATE, {innodb_s}, es.TIMER_WAIT,
  LEFT(COALESCE(t.PROCESSLIST_INFO, es.SQL_TEXT), 200), a.ATTR_VALUE,
- IF(t.THREAD_ID IS NULL, COALESCE((SELECT TIMESTAMPDIFF(SECOND, MIN(o.trx_started), NOW())
- FROM information_schema.INNODB_TRX o WHERE o.trx_mysql_thread_id = 0), (SELECT u.VARIABLE_VALUE + 0
+ IF(t.THREAD_ID IS NULL, COALESCE({orphan_s}, (SELECT u.VARIABLE_VALUE + 0
  FROM performance_schema.global_status u WHERE u.VARIABLE_NAME = 'Uptime')), NULL)
 FROM performance_schema.metadata_locks m
 LEFT JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID
@@ -54,7 +54,7 @@ LEFT JOIN performance_schema.events_statements_current es
  ON es.THREAD_ID = m.OWNER_THREAD_ID AND es.NESTING_EVENT_LEVEL = 0
 LEFT JOIN performance_schema.session_connect_attrs a
  ON a.PROCESSLIST_ID = t.PROCESSLIST_ID AND a.ATTR_NAME = 'program_name'
-LEFT JOIN information_schema.INNODB_TRX it ON it.trx_mysql_thread_id = t.PROCESSLIST_ID
+{innodb}
 WHERE m.LOCK_STATUS IN ('GRANTED', 'PENDING')
  AND (t.NAME IS NULL OR (t.NAME NOT LIKE 'thread/sql/replica%%' AND t.NAME NOT LIKE 'thread/sql/slave%%'))
  AND (t.PROCESSLIST_ID IS NULL OR t.PROCESSLIST_ID <> CONNECTION_ID())
@@ -62,6 +62,16 @@ WHERE m.LOCK_STATUS IN ('GRANTED', 'PENDING')
  OR (m.OBJECT_TYPE IN ('GLOBAL', 'BACKUP LOCK', 'COMMIT') AND m.LOCK_TYPE NOT LIKE 'INTENTION%%')
  OR (m.OBJECT_TYPE = 'SCHEMA' AND m.OBJECT_SCHEMA IN ({schemas}) AND m.LOCK_TYPE = 'EXCLUSIVE'))
 """
+# InnoDB shows the time at which a transaction began in the system's time zone, not in the session's.
+_SINCE = "TIMESTAMPDIFF(SECOND, {began}, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM'))"
+_WITH_INNODB = {
+    "innodb_s": _SINCE.format(began="it.trx_started"),
+    "innodb": "LEFT JOIN information_schema.INNODB_TRX it ON it.trx_mysql_thread_id = t.PROCESSLIST_ID",
+    "orphan_s": f"(SELECT {_SINCE.format(began='MIN(o.trx_started)')}"
+    " FROM information_schema.INNODB_TRX o WHERE o.trx_mysql_thread_id = 0)",
+}
+# Ages then come from performance_schema alone; that of a prepared XA without a session is the server's own.
+_WITHOUT_INNODB = {"innodb_s": "NULL", "innodb": "", "orphan_s": "NULL"}
 # The text that is looked for must not be found in the statement that looks, nor in that of another session that looks.
 _TAGGED = (
     "SELECT ID, INFO, TIME, STATE, DB FROM performance_schema.processlist"
@@ -131,7 +141,14 @@ def read_holders(session: Session, tables: Sequence[TableName], ignore: frozense
     pairs = ", ".join(["(%s, %s)"] * len(tables))
     schemas = sorted({t.schema for t in tables})
     args = [part for t in tables for part in (t.schema, t.name)] + schemas
-    rows = session.query(_HOLDERS.format(tables=pairs, schemas=", ".join(["%s"] * len(schemas))), args)
+    named = {"tables": pairs, "schemas": ", ".join(["%s"] * len(schemas))}
+    try:
+        rows = session.query(_HOLDERS.format(**named, **_WITH_INNODB), args)
+    except ServerError as error:
+        # INNODB_TRX cannot be read in this moment (see mysql.patience); a watch cannot wait for it.
+        if error.number != CANNOT_CONVERT:
+            raise
+        rows = session.query(_HOLDERS.format(**named, **_WITHOUT_INNODB), args)
     locks = [_Lock(*row) for row in rows]
     locks.sort(key=lambda lock: _STRENGTH.index(lock.type) if lock.type in _STRENGTH else len(_STRENGTH))
     found: dict[tuple[Any, ...], Holder] = {}

@@ -32,7 +32,7 @@ def read_option_files(only: str = "") -> dict[str, str]:
 
 def _options(file: Path) -> dict[str, str]:
     # MySQL takes the last of two equal options, where a strict parser would stop.
-    parser = Parser(strict=False)  # type: ignore[call-arg]  # passed on to RawConfigParser; the stub does not say so
+    parser = Parser(strict=False)
     try:
         parser.read_string("\n".join(_lines(file, 0)), str(file))
     except (configparser.Error, UnicodeDecodeError, OSError) as error:
@@ -41,9 +41,9 @@ def _options(file: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for group in _GROUPS:
         if parser.has_section(group):
+            items: list[tuple[str, str | None]] = list(parser.items(group, raw=True))
             # An option without a value (ssl, compress) is none of ours; the parser's own get would trip over it.
-            valued = {k for k, v in parser.items(group, raw=True) if v is not None}
-            found |= {name: parser.get(group, name) for name in valued}
+            found |= {name: parser.get(group, name) for name, value in items if value is not None}
     return found
 
 

@@ -59,7 +59,9 @@ class ResultField:
 class Session:
     """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``."""
 
-    def __init__(self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, local: bool = False) -> None:
+    def __init__(
+        self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, local: bool = False
+    ) -> None:
         self._settings = settings
         self._role = role
         self._timeout_s = timeout_s
@@ -103,7 +105,8 @@ class Session:
             return int(cursor.execute(sql, tuple(args) if args else None))
 
     def describe(self, sql: str) -> tuple[tuple[str, int, int, int], ...]:
-        """(name, type code, length, decimals) of each column that a SELECT would give. Reads no row when it says LIMIT 0."""
+        """(name, type code, length, decimals) of each column that a SELECT would give. Reads no row when it says
+        LIMIT 0."""
         with self._errors(), self._ready().cursor() as cursor:
             cursor.execute(sql)
             return tuple((d[0], d[1], d[4] or 0, d[5] or 0) for d in cursor.description or ())

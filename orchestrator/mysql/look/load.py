@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrator.model.facts import LoadFacts, OpenTransaction
 from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.patience import ask_again
 from orchestrator.mysql.session import Session
 
 _THREADS = "SHOW GLOBAL STATUS WHERE Variable_name = 'Threads_running'"
@@ -52,6 +53,6 @@ def read_transactions(session: Session) -> tuple[OpenTransaction, ...]:
             rows_modified=int(modified),
             statement=" ".join((statement or "").split())[:120],
         )
-        for id, user, host, age_s, modified, statement in session.query(_TRANSACTIONS)
+        for id, user, host, age_s, modified, statement in ask_again(session, _TRANSACTIONS)
     ]
     return tuple(sorted(found, key=lambda t: -t.age_s))

@@ -22,18 +22,17 @@ DIGESTS_ON = (
 # In our own statement that reads the flag row (it asks for the seconds left); applications ask otherwise.
 OUR_LOOK = "TIMESTAMPDIFF"
 
-# Begun before a moment: in InnoDB by its start, elsewhere by its age (the moment lies %s seconds back).
-# A transaction without a thread is a prepared XA that outlived its session.
-TRANSACTIONS_BEFORE = (
-    "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, UTC_TIMESTAMP()), "
-    "LEFT(COALESCE(trx_query, ''), 120) FROM information_schema.INNODB_TRX "
-    "WHERE trx_started <= %s AND trx_mysql_thread_id <> CONNECTION_ID() "
-    "UNION "
+# Open for longer than %s seconds: begun before a moment that lies so far back. InnoDB tells whole seconds, and in the
+# system's time zone. A transaction without a thread is a prepared XA that outlived its session.
+TRANSACTIONS_OLDER = (
+    "SELECT d.id, MAX(d.age_s), MAX(d.says) FROM (SELECT trx_mysql_thread_id AS id, "
+    "TIMESTAMPDIFF(SECOND, trx_started, CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'SYSTEM')) AS age_s, '' AS says "
+    "FROM information_schema.INNODB_TRX UNION ALL "
     "SELECT t.PROCESSLIST_ID, x.TIMER_WAIT / 1e12, LEFT(COALESCE(t.PROCESSLIST_INFO, ''), 120) "
     "FROM performance_schema.events_transactions_current x "
     "JOIN performance_schema.threads t ON t.THREAD_ID = x.THREAD_ID "
-    "WHERE x.STATE = 'ACTIVE' AND x.AUTOCOMMIT = 'NO' AND x.TIMER_WAIT / 1e12 > %s + 1 "
-    "AND t.PROCESSLIST_ID <> CONNECTION_ID()"
+    "WHERE x.STATE = 'ACTIVE' AND x.AUTOCOMMIT = 'NO') AS d "
+    "WHERE d.id <> CONNECTION_ID() AND d.age_s >= %s - 1 GROUP BY d.id ORDER BY 2 DESC LIMIT 20"
 )
 
 

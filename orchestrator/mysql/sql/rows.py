@@ -127,13 +127,14 @@ def recent(space: KeySpace, index: str, column: str, rows: int) -> str:
 def row_lockers(table: TableName) -> str:
     """Sessions with record locks of the table: id, user, host, seconds in transaction. Needs performance_schema."""
     return (
-        "SELECT p.ID, p.USER, p.HOST, MAX(TIMESTAMPDIFF(SECOND, x.trx_started, NOW()))"
+        "SELECT p.ID, p.USER, p.HOST, ROUND(MAX(x.TIMER_WAIT) / 1e12)"
         " FROM (SELECT DISTINCT THREAD_ID FROM performance_schema.data_locks"
         f" WHERE OBJECT_SCHEMA = {quote.text(table.schema)} AND OBJECT_NAME = {quote.text(table.name)}"
         " AND LOCK_TYPE = 'RECORD' AND LOCK_STATUS = 'GRANTED') AS l"
         " JOIN performance_schema.threads AS h ON h.THREAD_ID = l.THREAD_ID"
         " JOIN performance_schema.processlist AS p ON p.ID = h.PROCESSLIST_ID"
-        " LEFT JOIN information_schema.INNODB_TRX AS x ON x.trx_mysql_thread_id = p.ID"
+        " LEFT JOIN performance_schema.events_transactions_current AS x ON x.THREAD_ID = l.THREAD_ID"
+        " AND x.STATE = 'ACTIVE'"
         " WHERE p.ID <> CONNECTION_ID() GROUP BY p.ID, p.USER, p.HOST ORDER BY 4 DESC LIMIT 5"
     )
 
