@@ -183,7 +183,8 @@ class Guard:
                 done, total = flight.work
                 note = "building" if flight.building else "waiting for the server"
                 elapsed_s = self._site.clock.monotonic() - tally.began_at
-                signal = beat(Progress(done=done, total=total, unit="pages", note=note, elapsed_s=elapsed_s))
+                unit = "pages" if total else ""
+                signal = beat(Progress(done=done, total=total, unit=unit, note=note, elapsed_s=elapsed_s))
                 if signal.kind not in (SignalKind.GO, SignalKind.HOLD) and asked is None:
                     asked = stopping(signal)
                     flight.take_back()
