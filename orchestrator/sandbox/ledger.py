@@ -20,7 +20,7 @@ from orchestrator.model.keys import Key, show_key
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.mapping import UNKNOWN, Image, TableModel
-from orchestrator.sandbox.replay import Possible, Replay, Turn, Write, nulled_columns
+from orchestrator.sandbox.replay import Possible, Replay, Turn, Write, filled, nulled_columns
 
 _PAGE_ROWS = 2_000
 
@@ -86,10 +86,10 @@ class Ledger:
         with self._lock:
             self._alone_from = self.number()
 
-    @property
-    def writes(self) -> int:
+    def written(self) -> tuple[Write, ...]:
+        """All writes so far, in no order."""
         with self._lock:
-            return len(self._writes)
+            return tuple(self._writes)
 
     def compare(self, session: Reads, *, partners: bool = True) -> list[Difference]:
         """Every difference between the table and the ledger, value by value.
@@ -147,8 +147,7 @@ class Ledger:
             if row[name] != value:
                 yield Difference(show_key(key), name, repr(value), repr(row[name]))
         if partners:
-            image = self._replay().first(key)
-            assert image is not None
+            image = filled(self.model, values)
             yield from (d for pair in self.model.pairs for d in self._against_pair(key, row, image, pair.names[1]))
 
     def _against(self, key: Key, row: Image, image: Image, partners: bool) -> Iterator[Difference]:
@@ -168,8 +167,6 @@ class Ledger:
     def expected(self) -> dict[Key, Possible]:
         """For each row that was written: the rows that it may be by now (None: it does not exist)."""
         with self._lock:
-            writes, turns = list(self._writes), list(self._turns)
-        return self._replay().run(writes, turns)
-
-    def _replay(self) -> Replay:
-        return Replay(self.model, self._beginning, self._nulled, self._alone_from)
+            turns = tuple(self._turns)
+        writes = self.written()
+        return Replay(self.model, self._beginning, self._nulled, self._alone_from).run(writes, turns)

@@ -75,7 +75,7 @@ class Replay:
     def _turn(self, turn: Turn) -> None:
         for image in (i for possible in self._rows.values() for i in possible if i is not None):
             if turn.dropped:
-                self._with_new(image)
+                _unset(self._model, image)
             for pair in self._model.pairs:
                 pair.fill(image)
                 image.pop(f"last:{pair.names[0]}", None)
@@ -83,18 +83,7 @@ class Replay:
     def first(self, key: Key) -> Image | None:
         """The row as it was when the traffic began, its new columns as the backfill fills them."""
         values = self._beginning.get(key)
-        if values is None:
-            return None
-        image: Image = dict(zip(self._names, values, strict=True))
-        return self._with_new(image)
-
-    def _with_new(self, image: Image) -> Image:
-        for name, column in self._model.new_columns.items():
-            image[name] = UNKNOWN if name in self._model.derived else default_value(column)
-        for pair in self._model.pairs:
-            image[pair.names[1]] = default_value(pair.new)
-            pair.fill(image)
-        return image
+        return None if values is None else filled(self._model, values)
 
     def _applied(self, image: Image | None, write: Write) -> Image | None:
         statement = write.statement
@@ -157,6 +146,21 @@ class Replay:
             for image in after:
                 if image is not None and image[name] is not None:
                     self._children.setdefault((name, image[name]), set()).add(write.key)
+
+
+def filled(model: TableModel, values: Sequence[Any]) -> Image:
+    """A row from its old columns, in model order: pairs as the backfill fills them, other new columns unset."""
+    image: Image = dict(zip(model.old_columns, values, strict=True))
+    _unset(model, image)
+    for pair in model.pairs:
+        pair.fill(image)
+    return image
+
+
+def _unset(model: TableModel, image: Image) -> None:
+    """New columns as ALTER TABLE leaves them; what a derived one becomes is not followed."""
+    for name, column in model.new_columns.items():
+        image[name] = UNKNOWN if name in model.derived else default_value(column)
 
 
 def nulled_columns(shape: Shape, added: Sequence[ForeignKey]) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ SELECT CONCAT(IF(b % 97 = 0, 'ジョブ-', 'job-'), LOWER(LPAD(HEX(a), 8, '0')),
        CASE WHEN b % 223 = 0 THEN 2147483647 WHEN b % 223 = 1 THEN 0 ELSE 3 + b % 3 END,
        CASE WHEN b % 227 = 0 THEN 2147483647 WHEN b % 227 = 1 THEN 0 WHEN b % 227 = 2 THEN 1 ELSE 30 * (1 + b % 10) END,
        CASE WHEN status <> 'failed' THEN IF(b % 400 = 0, '', NULL)
-            WHEN b % 500 = 0 THEN REPEAT('🚀', 16383)
+            WHEN b % 150 = 0 THEN REPEAT('🚀', 16383)
             WHEN b % 10 = 0 THEN REPEAT('Zeitüberschreitung im Schritt „prüfen“: 応答なし 🧪 ', 1 + b % 60)
             ELSE CONCAT('model said no (', a, '): it''s "50 %" \\ ', ELT(1 + b % 4, 'naïve', 'ошибка', '失敗', 'x')) END,
        CASE WHEN status <> 'completed' THEN NULL WHEN b % 50 = 0 THEN CAST('null' AS JSON)
