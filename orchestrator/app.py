@@ -168,7 +168,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     clock = SystemClock()
     site = Site(settings, runbook, clock)
     store = MysqlStore(settings, clock)
-    observer = MysqlObserver(site, lambda: both_written(store, runbook.id))
+    observer = MysqlObserver(site, lambda: store.load(runbook.id))
     flags = MysqlFlags(settings, runbook.id, clock)
     ramp = RampDriver(site, flags, Gates(site, observer))
     drivers = _drivers(site, observer, ramp)
@@ -189,12 +189,6 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         interrupted=around.interrupted,
     )
     return App(parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close))
-
-
-def both_written(store: MysqlStore, id: str) -> bool:
-    """Whether new writes were opened since the mirror stands: then values correspond instead of being equal."""
-    record = store.load(id)
-    return record is not None and record.both_written
 
 
 def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:

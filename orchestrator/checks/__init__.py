@@ -23,12 +23,12 @@ from orchestrator.ports import Check
 __all__ = ["all_checks"]
 
 
-def all_checks(runbook: Runbook, server_uuid: str = "") -> tuple[Check, ...]:
-    """All checks for one runbook. ``server_uuid``: the server on which the rollout began; "" before it did."""
+def all_checks(runbook: Runbook) -> tuple[Check, ...]:
+    """All checks for one runbook."""
     return (
         ServerKind(),
         ServerSettings(),
-        WritablePrimary(server_uuid),
+        WritablePrimary(),
         Privileges(),
         ContractDrift(runbook),
         MetadataLocks(),

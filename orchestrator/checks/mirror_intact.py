@@ -29,6 +29,8 @@ class MirrorIntact:
         mirror = got.value
         if mirror.intact:
             return passes(self.name, "both triggers are in place", _LIMIT)
+        if not facts.mirror_due and mirror.update is Presence.ABSENT and mirror.insert is Presence.ABSENT:
+            return passes(self.name, "not installed yet: shadow-write does it", _LIMIT)
         seen = f"UPDATE trigger {_SAID[mirror.update]}, INSERT trigger {_SAID[mirror.insert]}"
         seen += f"; {mirror.problem}" if mirror.problem else ""
         next = "rollout next --phase shadow-write (reinstalls it and fills what is unset)"

@@ -9,8 +9,8 @@ from orchestrator.model.verdict import Verdict
 
 _LIMIT = "performance_schema and its metadata-lock instrument on; binary log on, ROW, FULL, kept long enough"
 _INSTRUMENT = (
-    "enable it: UPDATE performance_schema.setup_instruments SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl';"
-    " locks taken before that stay invisible until they are released"
+    "enable it: UPDATE performance_schema.setup_instruments SET ENABLED = 'YES'"
+    " WHERE NAME = 'wait/lock/metadata/sql/mdl'; locks taken before that stay invisible until they are released"
 )
 
 

@@ -323,7 +323,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything one look brought back; a field that was not asked for is None."""
+    """Everything one look brought back; a reading that was not asked for is None.
+
+    ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.
+    ``mirror_due``: whether the record says that the mirror stands.
+    """
 
     server: Reading[ServerFacts] | None = None
     shape: Reading[Shape] | None = None
@@ -342,3 +346,5 @@ class Facts:
     meter: Reading[MeterFacts] | None = None
     flag: Reading[FlagFacts] | None = None
     positions: Reading[tuple[Position, ...]] | None = None
+    began_on: str | None = ""
+    mirror_due: bool = True

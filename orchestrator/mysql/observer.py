@@ -25,13 +25,14 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
+from orchestrator.model.state import Record
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.locks import blindness, read_holders
 from orchestrator.mysql.look.disk import read_disk
 from orchestrator.mysql.look.load import read_load, read_transactions
 from orchestrator.mysql.look.marks import read_flag, read_positions
-from orchestrator.mysql.look.mirror import judge_mirror, live_trigger
+from orchestrator.mysql.look.mirror import judge_mirror, live_trigger, mirror_due
 from orchestrator.mysql.look.privileges import read_missing
 from orchestrator.mysql.look.replicas import Replicas
 from orchestrator.mysql.look.rights import read_rights
@@ -50,6 +51,7 @@ _AT_ONCE_S = 1.0
 _DISK_EVERY_S = 5.0
 _VALUES_MAX_ROWS = 2_000_000
 _VALUES_MAX_S = 30.0
+_BY_RECORD = frozenset({Need.SERVER, Need.MIRROR})
 _SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
 
 
@@ -58,11 +60,12 @@ class _Missing(Exception):
 
 
 class MysqlObserver:
-    """Implements ports.Observer. ``both_written`` says which relation drift is measured by at that moment."""
+    """Implements ports.Observer. ``record`` reads the rollout's record: it says on which server the rollout began,
+    whether the mirror should stand, and by which relation drift is measured now."""
 
-    def __init__(self, site: Site, both_written: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, site: Site, record: Callable[[], Record | None] = lambda: None) -> None:
         self._site = site
-        self._both_written = both_written
+        self._read_record = record
         self._looking: Session | None = None
         self._scanning: Session | None = None
         self._account: Account | None = None
@@ -93,8 +96,17 @@ class MysqlObserver:
     def look(self, needs: frozenset[Need]) -> Facts:
         """Every need as a reading of this moment. Never raises for what cannot be seen, and never writes."""
         self._shape, self._down = None, ""
-        found = {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
+        found: dict[str, Any] = self._standing() if needs & _BY_RECORD else {}
+        found |= {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
         return replace(Facts(), **found)
+
+    def _standing(self) -> dict[str, Any]:
+        """What the record adds to the facts; a record that cannot be read makes nothing good."""
+        try:
+            record = self._read_record()
+        except RolloutError:
+            return {"began_on": None}
+        return {"began_on": record.server_uuid if record is not None else "", "mirror_due": mirror_due(record)}
 
     def close(self) -> None:
         """Close every session, also those with replicas."""
@@ -239,7 +251,9 @@ class MysqlObserver:
     def _read_drift(self, session: Session) -> DriftFacts:
         shape = self._present(session)
         relation = self._relation_of(session, shape)
-        return scan_drift(self._scans(), relation, shape, "corresponds" if self._both_written() else "old-is-truth")
+        record = self._read_record()
+        both_written = record is not None and record.both_written
+        return scan_drift(self._scans(), relation, shape, "corresponds" if both_written else "old-is-truth")
 
     def _read_meter(self, session: Session) -> MeterFacts:
         """Nothing can be lost that has no column yet."""

@@ -15,10 +15,15 @@ import pytest
 
 import orchestrator.mysql.observer as observer_module
 from orchestrator.checks import all_checks
-from orchestrator.model.contract import ForeignKey, TableName
+from orchestrator.checks.mirror_intact import MirrorIntact
+from orchestrator.checks.writable_primary import WritablePrimary
+from orchestrator.errors import ServerUnreachable
+from orchestrator.model.contract import ForeignKey, TableName, ValueMap
 from orchestrator.model.facts import BlockerKind, Facts, Need, Presence, Reading
 from orchestrator.model.runbook import DiskSource, Limits, ReplicaPolicy
+from orchestrator.model.state import Record
 from orchestrator.model.verdict import Judgement
+from orchestrator.mysql.look.mirror import mirror_due
 from orchestrator.mysql.look.rights import parse_grants
 from orchestrator.mysql.look.size import file_name
 from orchestrator.mysql.observer import MysqlObserver
@@ -55,7 +60,7 @@ def observer(primary: Server, table: str) -> Iterator[MysqlObserver]:
 def readings(facts: Facts) -> dict[str, Reading[object]]:
     """Every reading that was asked for, by its name."""
     found = {f.name: getattr(facts, f.name) for f in fields(facts)}
-    return {name: reading for name, reading in found.items() if reading is not None}
+    return {name: reading for name, reading in found.items() if isinstance(reading, Reading)}
 
 
 def named(needs: frozenset[Need]) -> set[str]:
@@ -91,10 +96,8 @@ def test_every_check_passes_on_a_healthy_pair_before_the_first_step(
     observer: MysqlObserver, primary: Server, table: str
 ) -> None:
     facts = observer.look(CHEAP)
-    uuid = sql(primary, "SELECT @@server_uuid")[0][0]
-    verdicts = {c.name: c.judge(facts, Limits(), time.monotonic()) for c in all_checks(runbook(table), uuid)}
-    bad = {name: v.reason for name, v in verdicts.items() if not v.good}
-    assert set(bad) == {"mirror-intact"}, bad
+    verdicts = {c.name: c.judge(facts, Limits(), time.monotonic()) for c in all_checks(runbook(table))}
+    assert {name: v.reason for name, v in verdicts.items() if not v.good} == {}
 
 
 def test_a_holder_is_named_and_a_long_transaction_has_its_age(
@@ -546,3 +549,65 @@ def test_a_primary_that_does_not_answer_costs_one_wait_and_not_one_for_every_nee
         assert not any(r.seen for r in brought.values() if r.at > began)
         assert took_s < 3 * 1.5
         wait_for(lambda: all(r.seen for r in readings(observer.look(CHEAP)).values()))
+
+
+def recorded(server_uuid: str, **changes: object) -> Record:
+    record = Record(ROLLOUT, TableName("s", "t"), "", "", "", server_uuid)
+    return replace(record, **changes)  # type: ignore[arg-type]  # the names are those of the fields
+
+
+def test_a_server_that_is_not_the_one_of_the_record_is_seen_on_the_next_beat(primary: Server, table: str) -> None:
+    records = iter([recorded(sql(primary, "SELECT @@server_uuid")[0][0]), recorded("another")])
+    observer = MysqlObserver(Site(settings(primary), runbook(table), RealClock()), lambda: next(records))
+    check = WritablePrimary()
+    before, after = (check.judge(observer.look(check.needs), Limits(), time.monotonic()) for _ in range(2))
+    observer.close()
+    assert before.good
+    assert after.judgement is Judgement.REFUSE
+    assert after.goes_back
+
+
+def test_a_record_that_cannot_be_read_makes_nothing_good(primary: Server, table: str) -> None:
+    def unreadable() -> Record:
+        raise ServerUnreachable("gone", "a server", "look")
+
+    script(primary, EXPAND, table)
+    observer = MysqlObserver(Site(settings(primary), runbook(table), RealClock()), unreadable)
+    facts = observer.look(frozenset({Need.SERVER, Need.MIRROR, Need.DRIFT}))
+    observer.close()
+    verdicts = [c.judge(facts, Limits(), time.monotonic()) for c in (WritablePrimary(), MirrorIntact(runbook(table)))]
+    assert not any(v.good for v in verdicts)
+    assert facts.drift is not None
+    assert not facts.drift.seen
+
+
+@pytest.mark.parametrize(
+    ("record", "due"),
+    [
+        (None, False),
+        (recorded("u", done=("ddl", "backfill")), False),
+        (recorded("u", phase="shadow-write", done_steps=("install-trigger:update",)), True),
+        (recorded("u", done=("ddl", "backfill", "shadow-write")), True),
+        (recorded("u", done=("ddl",)), False),
+    ],
+)
+def test_the_mirror_is_due_from_the_moment_that_its_first_trigger_stands(record: Record | None, due: bool) -> None:
+    assert mirror_due(record) is due
+
+
+def test_drift_is_measured_by_correspondence_once_both_columns_are_written(primary: Server, table: str) -> None:
+    back = ValueMap((("pending", "new"), ("locked", "new"), ("succeeded", "done")))
+    of = runbook(table)
+    mapping = replace(of.contract.mappings[0], backward=back)
+    of = replace(of, contract=replace(of.contract, mappings=(mapping,)))
+    script(primary, f"{EXPAND}; UPDATE t SET state = IF(id = 1, 'locked', 'succeeded')", table)
+    counted = []
+    for both_written in (False, True):
+        record = recorded("u", both_written=both_written)
+        observer = MysqlObserver(Site(settings(primary), of, RealClock()), lambda r=record: r)  # type: ignore[misc]
+        drift = observer.look(frozenset({Need.DRIFT})).drift
+        observer.close()
+        assert drift is not None
+        assert drift.value is not None, drift.unseen
+        counted.append(drift.value.mismatches)
+    assert counted == [1, 0]

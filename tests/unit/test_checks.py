@@ -130,8 +130,10 @@ GOOD = Facts(
     size=Reading(NOW, SizeFacts(1000, 2**20, 2**18)),
     mirror=Reading(NOW, MirrorFacts(Presence.PRESENT, Presence.PRESENT)),
     flag=Reading(NOW, FlagFacts(True, True, 25, False, 60.0, 1)),
+    began_on="uuid-1",
 )
-CHECKS = all_checks(RUNBOOK, "uuid-1")
+READINGS = [f.name for f in fields(Facts) if f.name not in ("began_on", "mirror_due")]
+CHECKS = all_checks(RUNBOOK)
 NAMES = [c.name for c in CHECKS]
 
 
@@ -161,7 +163,7 @@ def test_a_fact_that_nobody_looked_at_is_never_good(check: Check) -> None:
 
 @pytest.mark.parametrize("check", CHECKS, ids=NAMES)
 def test_a_fact_that_cannot_be_seen_is_never_good_and_names_its_grant(check: Check) -> None:
-    blind = Facts(**{f.name: Reading(NOW, unseen="denied", grant="GRANT X ON *.* TO `u`@`%`;") for f in fields(Facts)})
+    blind = Facts(**{n: Reading(NOW, unseen="denied", grant="GRANT X ON *.* TO `u`@`%`;") for n in READINGS})
     verdict = check.judge(blind, LIMITS, NOW)
     assert verdict.judgement is Judgement.UNSEEN
     assert verdict.next == "GRANT X ON *.* TO `u`@`%`;"
@@ -178,7 +180,7 @@ def test_a_stale_fact_is_as_good_as_none(check: Check) -> None:
 @pytest.mark.parametrize("check", CHECKS, ids=NAMES)
 def test_a_check_asks_for_all_that_it_judges(check: Check) -> None:
     asked = {field_of(n) for n in check.needs}
-    only = replace(Facts(), **{f.name: getattr(GOOD, f.name) for f in fields(Facts) if f.name in asked})
+    only = replace(Facts(began_on="uuid-1"), **{n: getattr(GOOD, n) for n in READINGS if n in asked})
     assert check.judge(only, LIMITS, NOW).judgement is Judgement.PASS
 
 
@@ -233,13 +235,16 @@ def test_an_instrument_that_may_not_be_looked_at_is_unseen_and_logs_kept_for_eve
     "change", [{"server_uuid": "uuid-2"}, {"read_only": True}, {"super_read_only": True}, {"is_replica": True}]
 )
 def test_another_server_or_one_that_cannot_be_written_takes_readers_back(change: dict[str, object]) -> None:
-    verdict = judge(WritablePrimary("uuid-1"), server=replace(SERVER, **change))  # type: ignore[arg-type]  # as above
+    verdict = judge(WritablePrimary(), server=replace(SERVER, **change))  # type: ignore[arg-type]  # as above
     assert verdict.judgement is Judgement.REFUSE
     assert verdict.goes_back
 
 
 def test_before_a_rollout_any_server_may_be_the_one_but_a_role_that_is_hidden_is_unseen() -> None:
-    assert judge(WritablePrimary(), server=replace(SERVER, server_uuid="other")).judgement is Judgement.PASS
+    new = replace(GOOD, began_on="", server=Reading(NOW, replace(SERVER, server_uuid="other")))
+    assert WritablePrimary().judge(new, LIMITS, NOW).judgement is Judgement.PASS
+    hidden = replace(GOOD, began_on=None)
+    assert WritablePrimary().judge(hidden, LIMITS, NOW).judgement is Judgement.UNSEEN
     assert judge(WritablePrimary(), server=replace(SERVER, is_replica=None)).judgement is Judgement.UNSEEN
 
 
@@ -407,6 +412,14 @@ def test_a_mirror_that_is_not_whole_takes_readers_back(mirror: MirrorFacts) -> N
     verdict = judge(MirrorIntact(RUNBOOK), mirror=mirror)
     assert verdict.judgement is Judgement.REFUSE
     assert verdict.goes_back
+
+
+def test_a_mirror_that_is_not_due_yet_may_be_absent_but_not_half_there() -> None:
+    none = replace(GOOD, mirror_due=False, mirror=Reading(NOW, MirrorFacts(Presence.ABSENT, Presence.ABSENT)))
+    half = replace(none, mirror=Reading(NOW, MirrorFacts(Presence.PRESENT, Presence.ABSENT)))
+    assert MirrorIntact(RUNBOOK).judge(none, LIMITS, NOW).good
+    assert not MirrorIntact(RUNBOOK).judge(replace(none, mirror_due=True), LIMITS, NOW).good
+    assert not MirrorIntact(RUNBOOK).judge(half, LIMITS, NOW).good
 
 
 def test_a_contract_that_maps_nothing_needs_no_mirror() -> None:
