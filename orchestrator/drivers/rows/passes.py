@@ -14,7 +14,7 @@ from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.facts import Position
 from orchestrator.model.keys import decode_key
 from orchestrator.model.outcome import Outcome, Result, SignalKind
-from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import BatchSize, Reader
 from orchestrator.mysql.persistence import Backoff, persist
@@ -149,9 +149,12 @@ class FillPass:
             answer = packets.moved(self._w.reader.session.packet(statements))
         except (ServerError, ServerUnreachable) as error:
             self._trouble(error, stretch)
-            return persist(self._read, self._w.backoff, self.pause)
+            return self._reread(position)
         if answer.fenced:
-            return self._reread(position, stretch)
+            now = self._reread(position)
+            if now == position:
+                self._trouble(ServerError(_READ_ONLY, "the server takes no writes"), stretch)
+            return now
         now_s = self._w.listening.elapsed_s
         self._tried, self._unanswered = 0, False
         self._size = self._size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
@@ -167,12 +170,12 @@ class FillPass:
             done=move.last,
         )
 
-    def _reread(self, position: Position, stretch: Stretch) -> Position:
-        """After a packet that changed nothing: an earlier one did (its answer was lost), or no writes are taken."""
+    def _reread(self, position: Position) -> Position:
+        """What is true after a packet that was refused or not answered: an earlier one may have moved the position."""
         now = persist(self._read, self._w.backoff, self.pause)
-        if now == position:
-            self._trouble(ServerError(_READ_ONLY, "the server takes no writes"), stretch)
-        self._w.listening.done = now.rows_done
+        if now != position:
+            self._tried, self._unanswered = 0, False
+            self._w.listening.done = now.rows_done
         return now
 
     def _trouble(self, error: ServerError | ServerUnreachable, stretch: Stretch) -> None:
@@ -203,7 +206,7 @@ class FillPass:
 
     def _given_up(self, error: ServerError, stretch: Stretch) -> Outcome:
         where = f"the batch {self._where(stretch)}"
-        if self._unanswered:
+        if self._unanswered and error.number == LOCK_WAIT_TIMEOUT:
             return Outcome(
                 Result.UNKNOWN,
                 f"{where} was sent and not answered, and the server still holds its position ({error.number})",

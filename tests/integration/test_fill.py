@@ -1,0 +1,444 @@
+"""The fill driver on a real server: exactly once, fenced, never in the way, stopped before a wrong write."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pymysql
+import pytest
+
+from orchestrator.drivers.rows import FillDriver
+from orchestrator.errors import Fenced
+from orchestrator.model.contract import TableName
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
+from orchestrator.mysql.session import Session
+from orchestrator.sandbox.server import Server
+from orchestrator.sandbox.template import ROOT, Account
+from tests.support.orders import fill, make_orders, site
+from tests.support.rows import ToldBeat, begin_rollout, fill_pass, take_over
+from tests.support.servers import connect, script, sql, wait_for
+from tests.support.state import settings_of
+
+Answer = Callable[[int, Progress], Signal]
+
+
+@pytest.fixture
+def orders(primary: Server, schema: str) -> str:
+    """1,000 expanded orders, and a rollout of epoch 1."""
+    make_orders(primary, schema, 1000)
+    begin_rollout(primary)
+    return schema
+
+
+def run(server: Server, schema: str, answer: Answer | None = None, **step: object) -> Outcome:
+    return FillDriver(site(server, schema)).apply(fill(schema, **step), ToldBeat(answer=answer))  # type: ignore[arg-type]
+
+
+def unfilled(server: Server, schema: str) -> int:
+    ((rows,),) = sql(
+        server,
+        f"SELECT COUNT(*) FROM {schema}.orders WHERE NOT (state <=> ELT(FIELD(status, 'new', 'work', 'done', 'err'),"
+        " 'pending', 'running', 'succeeded', 'failed') AND timeout_ms <=> timeout_s * 1000 AND kind <=> 'order'"
+        " AND label <=> CONCAT(status, '-', id))",
+    )
+    return int(rows)
+
+
+def position(server: Server, name: str = "backfill") -> tuple[object, ...]:
+    rows = sql(
+        server,
+        "SELECT rows_done, rows_changed, rows_skipped, done FROM _rollout.position WHERE pass = %s",
+        (name,),
+    )
+    return rows[0] if rows else ()
+
+
+def test_every_row_is_filled_and_on_update_columns_stay_untouched(primary: Server, orders: str) -> None:
+    outcome = run(primary, orders)
+    assert outcome.result is Result.DONE
+    assert unfilled(primary, orders) == 0
+    assert sql(primary, f"SELECT DISTINCT changed_at FROM {orders}.orders WHERE changed_at <> '2025-01-01'") == []
+    assert position(primary) == (1000, 1000, 0, 1)
+
+
+def test_a_row_that_is_right_already_is_not_written(primary: Server, orders: str) -> None:
+    run(primary, orders)
+    script(primary, "DELETE FROM _rollout.position; UPDATE orders SET state = NULL WHERE id IN (3, 700)", orders)
+    script(primary, "CREATE TABLE touched (id BIGINT)", orders)
+    script(primary, "CREATE TRIGGER t AFTER UPDATE ON orders FOR EACH ROW INSERT INTO touched VALUES (NEW.id)", orders)
+    assert run(primary, orders).figures["rows_changed"] == 2
+    assert sql(primary, f"SELECT id FROM {orders}.touched ORDER BY id") == [(3,), (700,)]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 200, 201])
+def test_the_ends_of_a_table_are_met(primary: Server, schema: str, rows: int) -> None:
+    make_orders(primary, schema, rows)
+    begin_rollout(primary)
+    outcome = run(primary, schema)
+    assert outcome.result is Result.DONE
+    assert outcome.figures["rows_changed"] == rows
+    assert unfilled(primary, schema) == 0
+
+
+def test_the_range_is_fixed_at_the_start(primary: Server, orders: str) -> None:
+    def insert(beats: int, _: Progress) -> Signal:
+        sql(primary, f"INSERT INTO {orders}.orders (status) VALUES ('new'), ('done')")
+        return GO
+
+    outcome = run(primary, orders, insert, rows=50)
+    assert outcome.result is Result.DONE
+    assert position(primary)[0] == 1000
+    assert sql(primary, f"SELECT COUNT(*) FROM {orders}.orders WHERE id > 1000 AND state IS NOT NULL") == [(0,)]
+
+
+def test_a_paused_pass_goes_on_where_it_was(primary: Server, orders: str) -> None:
+    driver, step = FillDriver(site(primary, orders)), fill(orders, rows=100)
+    assert driver.observe(step) is Seen.ABSENT
+    paused = run(primary, orders, lambda n, _: GO if n <= 4 else Signal(SignalKind.PAUSE, "asked"), rows=100)
+    assert paused.result is Result.PAUSED
+    assert position(primary)[0] == 400
+    assert driver.observe(step) is Seen.PARTIAL
+    assert run(primary, orders, rows=100).result is Result.DONE
+    assert position(primary) == (1000, 1000, 0, 1)
+    assert driver.observe(step) is Seen.PRESENT
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        (SignalKind.PAUSE, Result.PAUSED),
+        (SignalKind.ABORT, Result.PAUSED),
+        (SignalKind.STOP, Result.HELD),
+        (SignalKind.BACK, Result.BACK),
+    ],
+)
+def test_each_signal_ends_the_pass_in_its_own_way(
+    primary: Server, orders: str, kind: SignalKind, result: Result
+) -> None:
+    outcome = run(primary, orders, lambda n, _: GO if n <= 2 else Signal(kind, "why"), rows=100)
+    assert outcome.result is result
+    assert "why" in outcome.note
+    assert position(primary)[0] == 200
+
+
+def test_a_hold_waits_writes_nothing_and_is_counted(primary: Server, orders: str) -> None:
+    seen: list[tuple[object, ...]] = []
+
+    def answer(beats: int, progress: Progress) -> Signal:
+        if not 3 <= beats <= 8:
+            return GO
+        seen.append(position(primary))
+        return Signal(SignalKind.HOLD, "replication-lag 7.2s > 5.0s on replica-2")
+
+    beat = ToldBeat(answer=answer)
+    outcome = FillDriver(site(primary, orders)).apply(fill(orders, rows=100), beat)
+    assert outcome.result is Result.DONE
+    assert len(set(seen)) == 1
+    assert outcome.figures["throttled_s"] > 0
+    assert "replica-2" in beat.seen[-1].throttled_by
+
+
+def test_whoever_lost_the_lease_stops_and_changes_nothing(primary: Server, orders: str) -> None:
+    def lose(beats: int, _: Progress) -> Signal:
+        if beats == 3:
+            take_over(primary, 2)
+        return GO
+
+    with pytest.raises(Fenced):
+        run(primary, orders, lose, rows=100)
+    assert unfilled(primary, orders) == 800
+    assert position(primary)[0] == 200
+
+
+def test_a_lease_that_was_lost_before_the_first_batch_begins_nothing(primary: Server, orders: str) -> None:
+    take_over(primary, 2)
+    with pytest.raises(Fenced):
+        run(primary, orders)
+    assert unfilled(primary, orders) == 1000
+    assert position(primary) == ()
+
+
+def test_the_next_holder_takes_over_a_position_that_an_older_epoch_left(primary: Server, orders: str) -> None:
+    run(primary, orders, lambda n, _: GO if n <= 4 else Signal(SignalKind.PAUSE), rows=100)
+    sql(primary, "UPDATE _rollout.rollout SET epoch = 7")
+    outcome = FillDriver(site(primary, orders)).apply(fill(orders, rows=100), ToldBeat(epoch=7))
+    assert outcome.result is Result.DONE
+    assert unfilled(primary, orders) == 0
+
+
+def test_locked_rows_are_left_without_waiting_and_swept_later(primary: Server, orders: str) -> None:
+    with closing(connect(primary, database=orders, autocommit=False)) as application, application.cursor() as cursor:
+        cursor.execute("SELECT id FROM orders WHERE id IN (5, 500) FOR UPDATE")
+        began = time.monotonic()
+        outcome = run(primary, orders)
+        assert outcome.result is Result.DONE
+        assert outcome.figures["rows_skipped"] == 2
+        assert unfilled(primary, orders) == 2
+        assert time.monotonic() - began < 30
+        application.commit()
+    swept = run(primary, orders, pass_name="sweep")
+    assert swept.result is Result.DONE
+    assert swept.figures["rows_changed"] == 2
+    assert unfilled(primary, orders) == 0
+
+
+def test_the_sweep_waits_for_locked_rows_and_goes_on_by_itself(primary: Server, orders: str) -> None:
+    with closing(connect(primary, database=orders, autocommit=False)) as application, application.cursor() as cursor:
+        cursor.execute("UPDATE orders SET note = 'mine' WHERE id = 77")
+
+        def release(beats: int, progress: Progress) -> Signal:
+            if progress.note == "sweep-3":
+                application.commit()
+            return GO
+
+        outcome = run(primary, orders, release, pass_name="sweep")
+    assert outcome.result is Result.DONE
+    assert outcome.figures["passes"] >= 4
+    assert unfilled(primary, orders) == 0
+
+
+def test_rows_that_stay_locked_hold_the_sweep_and_are_named(primary: Server, orders: str) -> None:
+    with closing(connect(primary, database=orders, autocommit=False)) as application, application.cursor() as cursor:
+        cursor.execute("UPDATE orders SET note = 'mine' WHERE id = 77")
+        driver = FillDriver(site(primary, orders, max_wait_s=0.5))
+        outcome = driver.apply(fill(orders, "sweep"), ToldBeat())
+        assert outcome.result is Result.HELD
+        assert "77" in outcome.note
+        assert f"(id {application.thread_id()}," in outcome.note
+    assert unfilled(primary, orders) == 1
+
+
+def test_an_unmapped_value_stops_before_its_batch_is_written(primary: Server, orders: str) -> None:
+    script(primary, "UPDATE orders SET status = 'Done\\t' WHERE id IN (450, 451)", orders)
+    outcome = run(primary, orders, rows=100)
+    assert outcome.result is Result.FAILED
+    assert "status ↔ state: 2 rows hold" in outcome.note
+    assert "0x446f6e6509" in outcome.note
+    assert "450" in outcome.note
+    assert outcome.evidence[0][:3] == ("unmapped", "status ↔ state", "2")
+    assert position(primary)[0] == 400
+    assert unfilled(primary, orders) == 600
+    script(primary, "UPDATE orders SET status = 'done' WHERE id IN (450, 451)", orders)
+    assert run(primary, orders).result is Result.DONE
+
+
+def test_a_refused_batch_is_rolled_back_whole_and_named_without_values(primary: Server, orders: str) -> None:
+    script(
+        primary,
+        "UPDATE orders SET note = 'bad' WHERE id = 333;"
+        "ALTER TABLE orders ADD CONSTRAINT c CHECK (note <> 'bad' OR state IS NULL)",
+        orders,
+    )
+    outcome = run(primary, orders, rows=100)
+    assert outcome.result is Result.FAILED
+    assert "3819" in outcome.note
+    assert "behind 300 up to 400" in outcome.note
+    assert position(primary) == (300, 300, 0, 0)
+    assert unfilled(primary, orders) == 700
+
+
+def test_a_server_that_turns_read_only_is_written_to_no_more(primary: Server, orders: str) -> None:
+    def demote(beats: int, _: Progress) -> Signal:
+        if beats == 3:
+            script(primary, "SET GLOBAL read_only = 1")
+        return GO
+
+    try:
+        outcome = run(primary, orders, demote, rows=100)
+    finally:
+        script(primary, "SET GLOBAL read_only = 0")
+    assert outcome.result is Result.FAILED
+    assert "read-only" in outcome.note
+    assert unfilled(primary, orders) == 800
+
+
+def test_a_row_that_moves_behind_the_position_is_swept(primary: Server, orders: str) -> None:
+    def move(beats: int, _: Progress) -> Signal:
+        if beats == 6:
+            script(
+                primary,
+                "UPDATE orders SET id = 2000000 - id WHERE id = 950; UPDATE orders SET id = 0 WHERE id = 999",
+                orders,
+            )
+        return GO
+
+    assert run(primary, orders, move, rows=100).result is Result.DONE
+    assert unfilled(primary, orders) == 2
+    assert run(primary, orders, pass_name="sweep").result is Result.DONE
+    assert unfilled(primary, orders) == 0
+
+
+def test_connections_killed_at_any_moment_lose_no_row_and_double_none(primary: Server, schema: str) -> None:
+    script(primary, "CREATE TABLE visits (id INT PRIMARY KEY, v INT NOT NULL DEFAULT 0)", schema)
+    script(
+        primary,
+        "INSERT INTO visits (id) WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 400)"
+        " SELECT i FROM n",
+        schema,
+    )
+    begin_rollout(primary)
+    done = threading.Event()
+    with closing(Session(settings_of(primary))) as session:
+        killer = threading.Thread(target=_kill_on_and_on, args=(primary, done))
+        killer.start()
+        try:
+            outcome = fill_pass(session, TableName(schema, "visits"), ToldBeat(), rows=10).run()
+        finally:
+            done.set()
+            killer.join()
+    assert outcome.done
+    assert sql(primary, f"SELECT MIN(v), MAX(v), COUNT(*) FROM {schema}.visits") == [(1, 1, 400)]
+    assert (outcome.rows_done, outcome.rows_changed) == (400, 400)
+
+
+def _kill_on_and_on(server: Server, done: threading.Event) -> None:
+    """Kills every session of ours at some moment after each thirty rows."""
+    killed_at = 0
+    with closing(connect(server)) as session, session.cursor() as cursor:
+        while not done.wait(random.random() * 0.02):
+            cursor.execute("SELECT COALESCE(SUM(rows_done), 0) FROM _rollout.position")
+            ((rows,),) = cursor.fetchall()
+            if rows < killed_at + 30:
+                continue
+            killed_at = int(rows)
+            cursor.execute(
+                "SELECT ID FROM performance_schema.processlist WHERE USER = 'rollout' AND ID <> CONNECTION_ID()"
+            )
+            for (id,) in cursor.fetchall():
+                with suppress(pymysql.err.MySQLError):
+                    cursor.execute(f"KILL {id}")
+
+
+def test_a_frozen_process_delays_no_application_write_and_wakes_fenced(primary: Server, schema: str) -> None:
+    make_orders(primary, schema, 4000)
+    begin_rollout(primary)
+    argv = [sys.executable, "-m", "tests.support.filler", str(primary.port), schema, "1"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: position(primary) and int(str(position(primary)[0])) > 100)
+        os.kill(process.pid, signal.SIGSTOP)
+        # The packet that was on its way ends by itself; from here on nothing of the process may hold anything.
+        stood = wait_for(lambda: _standing(primary))
+        with closing(connect(primary, database=schema)) as application, application.cursor() as cursor:
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = 1")
+            cursor.execute("UPDATE orders SET note = 'application'")
+        take_over(primary, 2)
+        os.kill(process.pid, signal.SIGCONT)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert said.split() == ["began", "fenced"]
+    assert position(primary)[0] == stood
+    assert unfilled(primary, schema) == 4000 - int(str(stood))
+
+
+def _standing(server: Server) -> object:
+    """The rows that are done, once two looks 300 ms apart agree."""
+    before = position(server)[0]
+    end = time.monotonic() + 0.3
+    wait_for(lambda: time.monotonic() > end)
+    return before if position(server)[0] == before else None
+
+
+@pytest.mark.parametrize(
+    ("on_conflict", "status", "state"),
+    [("new_wins", "err", "cancelled"), ("old_wins", "new", "pending")],
+)
+def test_a_decided_conflict_is_mended_and_what_corresponds_is_kept(
+    primary: Server, orders: str, on_conflict: str, status: str, state: str
+) -> None:
+    run(primary, orders)
+    script(
+        primary,
+        "UPDATE orders SET status = 'new', state = 'cancelled' WHERE id = 10;"
+        "UPDATE orders SET status = 'work', state = 'locked', label = CONCAT(status, '-', id) WHERE id = 11;"
+        "UPDATE orders SET timeout_s = 2, timeout_ms = 1500 WHERE id = 12;"
+        "UPDATE orders SET status = 'done', state = NULL WHERE id = 13",
+        orders,
+    )
+    outcome = run(primary, orders, pass_name="sweep", on_conflict=on_conflict)
+    assert outcome.result is Result.DONE
+    got = dict(sql(primary, f"SELECT id, CONCAT_WS(' ', status, state) FROM {orders}.orders WHERE id IN (10, 11, 13)"))
+    assert got == {10: f"{status} {state}", 11: "work locked", 13: "done succeeded"}
+    assert sql(primary, f"SELECT timeout_ms FROM {orders}.orders WHERE id = 12") == [(1500,)]
+
+
+def test_an_undecided_conflict_stops_the_sweep_and_is_named(primary: Server, orders: str) -> None:
+    run(primary, orders)
+    script(
+        primary,
+        "UPDATE orders SET status = 'new', state = 'cancelled', label = CONCAT(status, '-', id) WHERE id = 10;"
+        "UPDATE orders SET state = NULL WHERE id = 700;"
+        "UPDATE orders SET status = 'work', state = 'locked', label = CONCAT(status, '-', id) WHERE id = 701",
+        orders,
+    )
+    outcome = run(primary, orders, pass_name="sweep", on_conflict="refuse")
+    assert outcome.result is Result.FAILED
+    assert "'new with cancelled', which is conflict (key 10)" in outcome.note
+    assert "--on-conflict" in outcome.next
+    script(primary, "UPDATE orders SET status = 'err', label = CONCAT(status, '-', id) WHERE id = 10", orders)
+    assert run(primary, orders, pass_name="sweep", on_conflict="refuse").result is Result.DONE
+    assert sql(primary, f"SELECT id, state FROM {orders}.orders WHERE id IN (10, 701) ORDER BY id") == [
+        (10, "cancelled"),
+        (701, "locked"),
+    ]
+    assert sql(primary, f"SELECT state IS NOT NULL FROM {orders}.orders WHERE id = 700") == [(1,)]
+
+
+def test_while_the_old_column_is_the_truth_the_sweep_restores_it(primary: Server, orders: str) -> None:
+    run(primary, orders)
+    script(
+        primary,
+        "UPDATE orders SET state = 'locked' WHERE id = 1; UPDATE orders SET timeout_ms = 1 WHERE id = 2",
+        orders,
+    )
+    assert run(primary, orders, pass_name="sweep").result is Result.DONE
+    assert unfilled(primary, orders) == 0
+
+
+@contextmanager
+def general_log(server: Server) -> Iterator[None]:
+    """Every statement that the server gets, in mysql.general_log."""
+    script(server, "SET GLOBAL log_output = 'TABLE'; TRUNCATE mysql.general_log; SET GLOBAL general_log = 1")
+    try:
+        yield
+    finally:
+        script(server, "SET GLOBAL general_log = 0; SET GLOBAL log_output = 'FILE'; TRUNCATE mysql.general_log")
+
+
+def test_what_is_shown_is_what_runs(primary: Server, orders: str) -> None:
+    shown = FillDriver(site(primary, orders)).describe(fill(orders))
+    with general_log(primary):
+        run(primary, orders, lambda n, _: GO if n <= 1 else Signal(SignalKind.PAUSE))
+        ran = [
+            text.decode().rstrip(";")
+            for (text,) in sql(primary, "SELECT argument FROM mysql.general_log", account=ROOT)
+        ]
+    for statement in shown:
+        assert statement.replace(":epoch", "1") in ran
+
+
+def test_showing_needs_only_select_and_writes_nothing(primary: Server, schema: str) -> None:
+    make_orders(primary, schema, 500, expanded=False)
+    script(
+        primary, f"CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'r'; GRANT SELECT ON {schema}.* TO reader@'127.0.0.1'"
+    )
+    try:
+        with general_log(primary):
+            driver = FillDriver(site(primary, schema, account=Account("reader", "r", "")))
+            shown = driver.describe(fill(schema))
+            said = sql(primary, "SELECT argument FROM mysql.general_log WHERE user_host LIKE 'reader%%'", account=ROOT)
+    finally:
+        script(primary, "DROP USER reader@'127.0.0.1'")
+    assert any("UPDATE" in s and "`id` <= 200" in s for s in shown)
+    first_words = {text.decode().split(None, 1)[0].upper() for (text,) in said if text}
+    assert first_words <= {"SELECT", "SET", "EXPLAIN", "ROLLOUT", "READER@127.0.0.1"}, first_words
