@@ -9,9 +9,8 @@ from orchestrator.model.facts import FlagFacts
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.sql import flag as sql
-from orchestrator.mysql.sql.migrations import grants
-from orchestrator.mysql.sql.state import ACCOUNT, Statement
-from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told
+from orchestrator.mysql.sql.state import Statement
+from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told, told_of_state
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 
@@ -135,8 +134,7 @@ class MysqlFlags:
         )
 
     def _told(self, error: ServerError, doing: str) -> RolloutError:
-        account = str(rows(self._ready(), (ACCOUNT, ()))[0][0]) if error.is_privilege else ""
-        return told(error, doing, grants(self._schema, account, writes=True))
+        return told_of_state(self._ready(), error, doing)
 
     def _ready(self) -> Session:
         if self._session is None:

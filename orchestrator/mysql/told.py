@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, ServerUnreachable
+from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Row, Session
-from orchestrator.mysql.sql.state import Statement
+from orchestrator.mysql.sql.migrations import grants
+from orchestrator.mysql.sql.state import ACCOUNT, Statement
 
 # No such schema, no such table: rollout was never installed here.
 NOT_INSTALLED = frozenset({1049, 1146})
@@ -41,3 +43,17 @@ def told(error: ServerError, doing: str, grant: str = "") -> RolloutError:
             return ConfigurationError(
                 seen, "a server that takes this statement", "mend what the server says, then try again"
             )
+
+
+def told_of_state(session: Session, error: ServerError, doing: str, *, writes: bool = True) -> RolloutError:
+    """As ``told``, for the state schema: a right that is missing comes with the exact GRANT for this account."""
+    if not error.is_privilege:
+        return told(error, doing)
+    account = str(rows(session, (ACCOUNT, ()))[0][0])
+    return told(error, doing, grants(session.settings.state_schema, _quoted(account), writes=writes))
+
+
+def _quoted(account: str) -> str:
+    """``user@host`` as a GRANT takes it."""
+    user, _, host = account.rpartition("@")
+    return f"{quote.literal(user)}@{quote.literal(host)}"

@@ -6,8 +6,7 @@ from orchestrator.errors import ConfigurationError, Held
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import migrations
-from orchestrator.mysql.sql import state as sql
-from orchestrator.mysql.told import NOT_INSTALLED, rows, told
+from orchestrator.mysql.told import NOT_INSTALLED, rows, told_of_state
 from orchestrator.settings import ServerSettings
 
 
@@ -19,9 +18,7 @@ def install(settings: ServerSettings) -> None:
         if _version(session, settings.state_schema) != migrations.LATEST:
             _migrate(session, settings.state_schema)
     except ServerError as error:
-        account = str(rows(session, (sql.ACCOUNT, ()))[0][0]) if error.is_privilege else ""
-        grant = migrations.grants(settings.state_schema, account, writes=True)
-        raise told(error, f"installing the state schema {settings.state_schema}", grant) from error
+        raise told_of_state(session, error, f"installing the state schema {settings.state_schema}") from error
     finally:
         session.close()
 

@@ -19,20 +19,19 @@ from orchestrator.model.state import Holder
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import lease as sql
-from orchestrator.mysql.told import packet, rows, told
+from orchestrator.mysql.told import packet, rows, told_of_state
 from orchestrator.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds. ``silence_s``: how long the main loop may be silent. ``watch_s``: how long a contender looks at the
-    counter of a holder before it believes in it. ``dead_s``: how long a counter must stand still when the named lock
-    does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a frozen holder."""
+    """Seconds. ``silence_s``: how long the main loop may be silent. ``dead_s``: how long a counter must stand still when
+    the named lock does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a frozen
+    holder. ``answer_s``: how long the keeper waits for one answer. Not options: tests shorten them."""
 
     heartbeat_s: float = 0.25
     renew_s: float = 1.0
     silence_s: float = 30.0
-    watch_s: float = 3.0
     dead_s: float = 45.0
     idle_s: int = 20
     answer_s: float = 10.0
@@ -111,7 +110,7 @@ def _take(session: Session, place: Place, who: tuple[str, str, int, str]) -> int
             broken += 1
             again = error.cure in (Cure.RETRY, Cure.RECONNECT) and broken <= 5
             if not again:
-                raise told(error, f"taking the lease of {place.id}") from error
+                raise told_of_state(session, error, f"taking the lease of {place.id}") from error
         place.clock.sleep(place.times.heartbeat_s)
 
 

@@ -19,9 +19,8 @@ from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Ask, Event, Holder, Record, Request
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.session import Row, Session
-from orchestrator.mysql.sql import migrations
 from orchestrator.mysql.sql import state as sql
-from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told
+from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told_of_state
 from orchestrator.ports import Clock, Lease
 from orchestrator.settings import ServerSettings
 from orchestrator.store import codec, journal, lease
@@ -226,10 +225,7 @@ class MysqlStore:
         )
 
     def _told(self, error: ServerError, doing: str, *, writes: bool = True) -> RolloutError:
-        account = "the account of rollout"
-        if error.is_privilege:
-            account = str(rows(self._main(), (sql.ACCOUNT, ()))[0][0])
-        return told(error, doing, migrations.grants(self._schema, account, writes=writes))
+        return told_of_state(self._main(), error, doing, writes=writes)
 
     def _main(self) -> Session:
         return self._session("store", self._timeout_s / 2)

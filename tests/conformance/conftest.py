@@ -13,7 +13,7 @@ from orchestrator.store.memory import MemoryStore
 from orchestrator.store.mysql import MysqlStore
 from tests.support.state import RealClock, settings_of, state_schema
 
-TIMES = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, silence_s=1.5, watch_s=0.5, dead_s=6.0, idle_s=2)
+TIMES = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, silence_s=3.0, dead_s=10.0, idle_s=4)
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,9 @@ def test_a_flag_that_nobody_renews_expires_and_is_never_revived(
     primary: Server, schema_name: str, flags: MysqlFlags
 ) -> None:
     flags.open(1, 60.0)
-    flags.set_percent(1, 25, 0.3)
+    flags.set_percent(1, 25, 60.0)
     assert application_sees(primary, schema_name) == (1, 25)
+    assert flags.renew(1, 25, 0.05)
     wait_for(lambda: application_sees(primary, schema_name) == (0, 0), 5)
     assert not flags.renew(1, 25, 60.0)
     assert not flags.keep(1, 25)
