@@ -20,7 +20,7 @@ from orchestrator.model.walking_key import choose_key
 from orchestrator.mysql.quote import text
 from orchestrator.mysql.session import Row, Session
 
-__all__ = ["read_shape", "shape_digest", "shape_statements"]
+__all__ = ["read_shape", "read_triggers", "shape_digest", "shape_statements"]
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -68,6 +68,11 @@ def read_shape(session: Session, table: TableName, key: tuple[str, ...] = ()) ->
         key_name=chosen.index,
         key_problem=chosen.problem,
     )
+
+
+def read_triggers(session: Session, table: TableName) -> tuple[Trigger, ...]:
+    """Only the triggers of the table, as ``read_shape`` gives them. Raises ServerError."""
+    return tuple(_trigger(row) for row in session.query(shape_statements(table)[-1]))
 
 
 def shape_statements(table: TableName) -> tuple[str, ...]:
