@@ -33,7 +33,8 @@ _SAME_ANSWER = "an expression that gives the same for the same row, whoever asks
 class Parsed:
     """An expression with its columns found.
 
-    ``null_keeping``: it is NULL only when a column is. ``null_named``: it says itself when it is NULL.
+    ``null_keeping``: it is NULL only when a column is. ``null_named``: it says itself when it is NULL. ``is_calm``: no
+    value of its columns makes it an error.
     ``unix_seconds``: E, when the whole is FROM_UNIXTIME(E).
     """
 
@@ -41,6 +42,7 @@ class Parsed:
     parts: Parts
     null_keeping: bool
     null_named: bool
+    is_calm: bool
     is_arithmetic: bool
     unix_seconds: Parsed | None
     zones: tuple[str, ...]
@@ -91,6 +93,7 @@ def parse(sql: str, columns: Columns, what: str) -> Parsed:
         parts=tuple(parts),
         null_keeping=reader.null_keeping and not reader.null_named,
         null_named=reader.null_named,
+        is_calm=reader.is_calm,
         is_arithmetic=any(t.text in _ARITHMETIC for t in tokens if t.kind is TokenKind.OPERATOR),
         unix_seconds=parse(inner, columns, what) if inner else None,
         zones=_zones(reader.tokens),
@@ -149,6 +152,7 @@ class _Reader:
         self.tokens = tokens
         self.null_named = False
         self.null_keeping = True
+        self.is_calm = True
 
     def read_all(self) -> list[Parts]:
         if not self.tokens:
@@ -182,7 +186,8 @@ class _Reader:
             raise self._refuse(repr(token.text), expected)
         if token.text in ("/", "%"):
             self._judge_division(at)
-        self.null_named = self.null_named or token.text in _PATHS
+        if token.text in _PATHS:
+            self.null_named, self.is_calm = True, False
 
     def _judge_division(self, at: int) -> None:
         after = self._token(at + 1)
@@ -244,7 +249,7 @@ class _Reader:
             )
         self.null_named = self.null_named or word in words.NULL_ANSWERING
         if word not in words.NULL_KEEPING and word not in words.GRAMMAR:
-            self.null_keeping = False
+            self.null_keeping = self.is_calm = False
 
     def _is_instant(self, arguments: list[list[Token]]) -> bool:
         if len(arguments) != 1 or len(arguments[0]) != 1:

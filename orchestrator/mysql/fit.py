@@ -26,7 +26,8 @@ _CLOCK_FORM = "( ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?)?$"
 class Fit:
     """``value`` as the column takes it, and what must hold so that it is stored unchanged.
 
-    ``implied``: a column that holds the value (by ``same``) shows by itself that the tests hold.
+    ``implied``: a column that is equal to ``value`` shows by itself that the tests hold, and computing ``value`` never
+    raises; else the tests come first.
     """
 
     value: str
@@ -236,7 +237,8 @@ def _moment(sql: str, kind: Kind, target: Column) -> Fit | None:
         return Fit(_as_moment(moment, inner, base), (valid, *rest), implied=False)
     if kind.family is not Family.TEMPORAL:
         return None
-    return Fit(_as_moment(sql, kind, base), (*_moment_tests(sql, kind, base, digits), *_real_date(sql)))
+    value = _as_moment(sql, kind, base)
+    return Fit(value, (*_moment_tests(sql, kind, base, digits), *_real_date(sql)), implied=value == sql)
 
 
 def _as_moment(sql: str, kind: Kind, base: str) -> str:

@@ -28,6 +28,11 @@ class Rule(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]: ...
 
+    @property
+    def may_raise(self) -> bool:
+        """Whether computing f can be an error for some row."""
+        ...
+
     def value(self, ref: Ref) -> str:
         """What f gives, as the target takes it. NULL, or anything, when it is not ``ok``."""
         ...
@@ -67,23 +72,27 @@ def both(one: str | None, other: str | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConversionRule:
-    """A copy or an expression. ``fitted`` renders the value and its tests over a reference."""
+    """A copy or an expression. ``fitted`` renders the value and its tests over a reference.
+
+    ``asked``: the expression whose NULL, when no source is NULL, means that it does not know the value; None when it
+    has no such NULL.
+    """
 
     target: Column
     columns: tuple[Column, ...]
     nullable: bool
-    may_lose: bool
     fitted: Callable[[Ref], Fit]
+    asked: Callable[[Ref], str] | None = None
+    may_raise: bool = False
 
     def value(self, ref: Ref) -> str:
         return self.fitted(ref).value
 
     def known(self, ref: Ref) -> str | None:
-        """NULL although no source is NULL means that the expression does not know the value."""
-        if not self.may_lose:
+        if self.asked is None:
             return None
         sources = [f"{ref(c.name)} IS NULL" for c in self.columns if c.null]
-        return " OR ".join([f"{self.value(ref)} IS NOT NULL", *sources])
+        return " OR ".join([f"{self.asked(ref)} IS NOT NULL", *sources])
 
     def fits(self, ref: Ref) -> str | None:
         tests = self.fitted(ref).tests
@@ -103,14 +112,22 @@ class ConversionRule:
 
     def equals(self, ref: Ref) -> str:
         fitted = self.fitted(ref)
-        same = f"{exact(self.target, ref(self.target.name))} <=> {fitted.value}"
-        needed = self.known(ref) if fitted.implied else self.ok(ref)
-        return same if needed is None else f"({same}) AND ({needed})"
+        same = self._same(ref, fitted.value)
+        if not fitted.implied:
+            return f"IF({self.ok(ref) or 1}, {same}, 0)"
+        known = self.known(ref)
+        return same if known is None else f"({same}) AND ({known})"
 
     def pending(self, ref: Ref) -> str:
-        differs = f"NOT ({exact(self.target, ref(self.target.name))} <=> {self.value(ref)})"
-        ok = self.ok(ref)
+        fitted, ok = self.fitted(ref), self.ok(ref)
+        differs = f"NOT ({self._same(ref, fitted.value)})"
+        if not fitted.implied:
+            return f"IF({ok or 1}, {differs}, 0)"
         return differs if ok is None else f"{differs} AND ({ok})"
+
+    def _same(self, ref: Ref, value: str) -> str:
+        compared = exact(self.target, value) if self.target.type.base == "timestamp" else value
+        return f"{exact(self.target, ref(self.target.name))} <=> {compared}"
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
         return self.ok(ref), self.value(ref)
@@ -133,6 +150,10 @@ class MapRule:
     @property
     def columns(self) -> tuple[Column, ...]:
         return (self.source,)
+
+    @property
+    def may_raise(self) -> bool:
+        return False
 
     def value(self, ref: Ref) -> str:
         return self._case(ref, "NULL" if self.rest is None else self.rest.value(ref))
@@ -223,7 +244,7 @@ def _copy(source: Column, target: Column, what: str) -> ConversionRule:
         return fit(read(source, ref(source.name)), kind, target, what)
 
     fitted(lambda name: name)
-    return ConversionRule(target, (source,), kind.nullable, False, fitted)
+    return ConversionRule(target, (source,), kind.nullable, fitted)
 
 
 def _expression(session: Session, parsed: Parsed, target: Column, what: str) -> ConversionRule:
@@ -239,8 +260,11 @@ def _expression(session: Session, parsed: Parsed, target: Column, what: str) -> 
     fitted(lambda name: name)
     if not parsed.columns:
         return _constant(session, fitted, target, what)
-    may_lose = not (parsed.null_keeping or parsed.null_named)
-    return ConversionRule(target, parsed.columns, kind.nullable, may_lose, fitted)
+    return ConversionRule(target, parsed.columns, kind.nullable, fitted, _asked(parsed), not parsed.is_calm)
+
+
+def _asked(parsed: Parsed) -> Callable[[Ref], str] | None:
+    return None if parsed.null_keeping or parsed.null_named else parsed.render
 
 
 def _constant(session: Session, fitted: Callable[[Ref], Fit], target: Column, what: str) -> ConversionRule:
@@ -255,7 +279,7 @@ def _constant(session: Session, fitted: Callable[[Ref], Fit], target: Column, wh
             "change the expression, or the type of the column",
         )
     constant = Fit(found.value)
-    return ConversionRule(target, (), False, False, lambda _: constant)
+    return ConversionRule(target, (), False, lambda _: constant)
 
 
 def _instant(session: Session, parsed: Parsed, seconds: Parsed, target: Column, what: str) -> ConversionRule:
@@ -269,11 +293,10 @@ def _instant(session: Session, parsed: Parsed, seconds: Parsed, target: Column, 
         sql, given = parsed.render(ref), seconds.render(ref)
         range_ = f"{given} BETWEEN 1 AND {_TIMESTAMP_SECONDS}"
         tests = (f"IF({range_}, UNIX_TIMESTAMP({sql}) = {given}, {given} IS NULL AND NULL)",)
-        return Fit(sql, (*tests, *fit(sql, whole, target, what).tests))
+        return Fit(sql, (*tests, *fit(sql, whole, target, what).tests), implied=False)
 
     nullable = any(c.null for c in parsed.columns) or not seconds.null_keeping
-    may_lose = not (seconds.null_keeping or seconds.null_named)
-    return ConversionRule(target, parsed.columns, nullable, may_lose, fitted)
+    return ConversionRule(target, parsed.columns, nullable, fitted, _asked(seconds), not seconds.is_calm)
 
 
 def _value_map(session: Session, transform: ValueMap, source: Column, target: Column, what: str) -> MapRule:

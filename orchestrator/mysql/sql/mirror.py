@@ -16,6 +16,7 @@ from orchestrator.mysql.rules import Rule
 from orchestrator.mysql.tokens import normal_form
 
 _NAME_CHARS = 64
+_ANSWER = "corresponds"
 
 
 def new(column: str) -> str:
@@ -63,6 +64,7 @@ def body(relation: Relation, table: TableName, event: str, name: str) -> str:
         "BEGIN",
         f"  /* Mirror of rollout on {_comment(str(table))}: keeps old and new columns in step. It goes with `rollout "
         f"rollback` or `rollout finish`, else with DROP TRIGGER {_comment(quote.name(name))}. */",
+        *([f"  DECLARE {_ANSWER} TINYINT;"] if any(_may_raise(p) for p in relation.pairs) else []),
         "  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;",
     ]
     for p in relation.pairs:
@@ -70,6 +72,10 @@ def body(relation: Relation, table: TableName, event: str, name: str) -> str:
     for d in relation.derived:
         lines += derived(d)
     return "\n".join([*lines, "END"])
+
+
+def _may_raise(pair: PairSql) -> bool:
+    return pair.forward.may_raise or pair.backward.may_raise
 
 
 def _comment(text: str) -> str:
@@ -100,7 +106,15 @@ def _pair_on_update(pair: PairSql) -> list[str]:
 
 def _mend(pair: PairSql, first: list[str], second: list[str]) -> list[str]:
     """Nothing is done, and hardly anything computed, while n <=> f(o)."""
-    return [f"  IF NOT ({pair.holds(new)}) THEN", *first, *second, "    END IF;", "  END IF;"]
+    asked, stands = _asked(pair.forward, pair.holds(new), "  ")
+    return [*asked, f"  IF NOT ({stands}) THEN", *first, *second, "    END IF;", "  END IF;"]
+
+
+def _asked(rule: Rule, question: str, indent: str) -> tuple[list[str], str]:
+    """(lines, answer): an expression that raises answers no, instead of skipping what hangs on the answer."""
+    if not rule.may_raise:
+        return [], question
+    return [f"{indent}SET {_ANSWER} = 0;", f"{indent}SET {_ANSWER} = {question};"], _ANSWER
 
 
 def _branch(word: str, condition: str | None, lines: list[str]) -> list[str]:
@@ -109,7 +123,10 @@ def _branch(word: str, condition: str | None, lines: list[str]) -> list[str]:
 
 def _carry_forward(pair: PairSql) -> list[str]:
     """n := f(o), unless o <=> b(n)."""
-    return _set(pair.forward, None if pair.is_copy else f"NOT ({pair.goes_back(new)})")
+    if pair.is_copy:
+        return _set(pair.forward, None)
+    asked, corresponds = _asked(pair.backward, pair.goes_back(new), "      ")
+    return [*asked, *_set(pair.forward, f"NOT ({corresponds})")]
 
 
 def _carry_back(pair: PairSql) -> list[str]:
