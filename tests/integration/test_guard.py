@@ -112,9 +112,10 @@ def wait_until_known(server: Server, table: TableName, kind: BlockerKind) -> Non
 def test_a_known_holder_costs_the_application_nothing(primary: Server, schema: str, kind: BlockerKind) -> None:
     table = plain_table(primary, schema)
     outcomes: list[Outcome] = []
+    beats = Beats()
 
     def alter() -> None:
-        outcomes.append(guard_on(primary, table).run(add_column(table), Beats()))
+        outcomes.append(guard_on(primary, table, max_wait_s=60).run(add_column(table), beats))
 
     thread = threading.Thread(target=alter, daemon=True)
     # Writers that FLUSH TABLES WITH READ LOCK stops wait for it, not for us: only readers are measured then.
@@ -125,7 +126,7 @@ def test_a_known_holder_costs_the_application_nothing(primary: Server, schema: s
         )
         with readers:
             thread.start()
-            thread.join(1.5)
+            wait_for(lambda: outcomes or len(beats.heard) >= 4, 40)
             assert not outcomes, f"it took effect under {kind.value}"
             assert "n" not in columns_of(primary, table)
     thread.join(20)

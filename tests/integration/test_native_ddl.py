@@ -304,6 +304,9 @@ def test_a_client_killed_in_the_middle_of_a_build_ends_in_one_index(primary: Ser
         process.wait()
     driver, step = driver_on(primary, table), indexing(table, "b", "a")
     assert driver.observe(step) in (Seen.ABSENT, Seen.PRESENT)
+    site = site_on(primary, Contract(table, ()))
+    with closing(site.connect("test")) as session:
+        assert find_tagged(session, site.tag_prefix) == (), "judged while its statement still ran"
     assert driver.apply(step, Beats()).result is Result.DONE
     assert indexes_of(primary, table) == ["PRIMARY", "b_a_new", "t_p"]
 
