@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,9 @@ class Demo:
         self._done = threading.Event()
 
     def run(self) -> dict[str, Any]:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Leave through the same door as Ctrl-C: what was started is ended.
+            signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
         folder = Path(tempfile.mkdtemp(prefix="demo-", dir=_made(cache_folder())))
         pair: Pair | None = None
         try:

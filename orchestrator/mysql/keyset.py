@@ -16,6 +16,7 @@ from orchestrator.ports import Clock
 
 T = TypeVar("T")
 FIRST_ROWS = 200
+LEAST_ROWS = 50
 _TELLING_ROWS = 50
 _LATE = 2.0
 
@@ -44,7 +45,9 @@ class BatchSize:
         cost_s = max(took_s, 1e-6) / rows
         # The slower of the last two counts: one lucky batch must not make the next one late.
         judged_s = cost_s if self.row_s is None else max(cost_s, (cost_s + self.row_s) / 2)
-        return replace(self.clamped(min(self.rows * 2, int(self.target_s / judged_s))), row_s=cost_s)
+        # Below some size a batch costs its round trips and its commit, and a smaller one takes as long.
+        wanted = max(min(self.rows, LEAST_ROWS), int(self.target_s / judged_s))
+        return replace(self.clamped(min(self.rows * 2, wanted)), row_s=cost_s)
 
     def wrote(self, written: int, took_s: float) -> BatchSize:
         """Learn from what writing ``written`` rows took; a few rows say nothing, there the commit is most of it."""
