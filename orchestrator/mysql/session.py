@@ -209,10 +209,22 @@ class Session:
                 **_tls(s.tls, bool(s.socket)),
             )
             self._used_at = time.monotonic()
+            self._refuse_other_kinds()
             self._pin_all()
         except (pymysql.err.MySQLError, OSError) as error:
             self.close()
             raise _unreachable(s, error) from None
+
+    def _refuse_other_kinds(self) -> None:
+        """MariaDB greets with its name, and would refuse some pins in words that say nothing of that."""
+        greeting = str(self._connection.get_server_info())
+        if "mariadb" in greeting.lower():
+            self.close()
+            raise ConfigurationError(
+                f"{self._settings.address} is MariaDB ({greeting.removeprefix('5.5.5-')})",
+                "MySQL 8.0.28 or newer",
+                "point rollout at a MySQL server; MariaDB is not supported",
+            )
 
     def _pin_all(self) -> None:
         with self._connection.cursor() as cursor:
