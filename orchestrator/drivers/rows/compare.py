@@ -14,6 +14,7 @@ from orchestrator.drivers.rows.counting import Count
 from orchestrator.drivers.rows.listening import Listening, stopped
 from orchestrator.drivers.rows.table import live_shape
 from orchestrator.model.facts import MismatchClass, Shape
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
 from orchestrator.model.step import Compare, step_key
 from orchestrator.model.types import Family
@@ -136,11 +137,14 @@ class CompareDriver:
         reader, ask = comparer.reader, comparer.patience.ask
         listening.total = NEWEST_ROWS
         row = ask(lambda: reader.session.one(before_last(reader.space, NEWEST_ROWS)))
-        self._walk(step, Span(None if row is None else read_key(reader.space, row)), comparer, listening)
-        for index, column in _recency(shape):
-            text = recent(reader.space, index, column, RECENT_ROWS)
-            rows = ask(partial(reader.session.query, text))
-            comparer.judge_keys([read_key(reader.space, r) for r in rows])
+        tail = Span(None if row is None else read_key(reader.space, row))
+        self._walk(step, tail, comparer, listening)
+        met: set[Key] = set()
+        for index, column in _recency(shape) if row is not None else ():
+            text = recent(reader.space, index, column, RECENT_ROWS, tail)
+            keys = [read_key(reader.space, r) for r in ask(partial(reader.session.query, text))]
+            comparer.judge_keys([key for key in keys if key not in met])
+            met.update(keys)
             _heed(listening.go_on(), listening)
 
     def _count(self, session: Session, shape: Shape, step: Compare, listening: Listening) -> int:

@@ -118,10 +118,14 @@ def before_last(space: KeySpace, rows: int) -> str:
     return f"SELECT {parts} FROM {source(space)} ORDER BY {order(space, ref, backwards=True)} LIMIT 1 OFFSET {rows}"
 
 
-def recent(space: KeySpace, index: str, column: str, rows: int) -> str:
-    """The keys of the ``rows`` rows with the greatest ``column``, read from the end of ``index``."""
+def recent(space: KeySpace, index: str, column: str, rows: int, tail: Span) -> str:
+    """The keys of the ``rows`` rows with the greatest ``column`` outside of ``tail``, from the end of ``index``."""
     table = f"{quote.table(space.table)} AS {ALIAS} FORCE INDEX ({quote.name(index)})"
-    return f"SELECT {', '.join(selected(space, ref))} FROM {table} ORDER BY {ref(column)} DESC LIMIT {rows}"
+    return (
+        f"SELECT /*+ NO_SKIP_SCAN({ALIAS}) */ {', '.join(selected(space, ref))} FROM {table}"
+        f" WHERE NOT ({within(space, tail, ref)})"
+        f" ORDER BY {ref(column)} DESC LIMIT {rows}"
+    )
 
 
 def row_lockers(table: TableName) -> str:
