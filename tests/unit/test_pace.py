@@ -1,0 +1,172 @@
+"""How big the next batch is, how long a wait is, and what a beat is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.drivers.rows.listening import Listening, stopped
+from orchestrator.errors import ServerUnreachable
+from orchestrator.model.outcome import GO, Progress, Result, Signal, SignalKind
+from orchestrator.mysql.comparison import SAMPLES, Tally
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.keyset import BatchSize
+from orchestrator.mysql.persistence import Backoff, persist
+from orchestrator.mysql.values import ValueTally, shown
+from tests.support.state import HandClock
+
+BACKOFF = Backoff(lambda: 1.0, first_s=0.1, most_s=0.4, tries=4)
+
+
+def test_a_batch_grows_at_most_twofold_and_never_beyond_its_bound() -> None:
+    size = BatchSize.start(0.08, 1000)
+    sizes = [size.rows]
+    for _ in range(5):
+        size = size.after(size.rows, 0.001)
+        sizes.append(size.rows)
+    assert sizes == [200, 400, 800, 1000, 1000, 1000]
+
+
+def test_a_slow_batch_shrinks_the_next_one_to_the_target() -> None:
+    assert BatchSize(0.08, 5000, 1000).after(1000, 0.8).rows == 100
+    assert BatchSize(0.08, 5000, 1).after(1, 10.0).rows == 1
+
+
+def test_one_lucky_batch_does_not_make_the_next_one_late() -> None:
+    slow = BatchSize(0.08, 5000, 100).after(100, 0.08)
+    assert slow.after(100, 0.04).rows < 160
+
+
+def test_many_pending_rows_after_clean_ones_are_cut_down_before_they_are_written() -> None:
+    size = BatchSize(0.08, 5000, 5000, written_s=0.0001)
+    assert size.fits(800)
+    assert not size.fits(5000)
+    assert size.shrunk_for(5000).rows == 800
+
+
+def test_a_few_written_rows_say_nothing_of_the_cost() -> None:
+    assert BatchSize(0.08, 5000, 500).wrote(3, 0.02).written_s is None
+    assert BatchSize(0.08, 5000, 500).wrote(100, 0.02).written_s == pytest.approx(0.0002)
+
+
+def test_what_may_be_tried_again_is_tried_a_bounded_number_of_times() -> None:
+    waits: list[tuple[float, str]] = []
+
+    def ask() -> int:
+        raise ServerError(1205, "Lock wait timeout exceeded")
+
+    with pytest.raises(ServerError):
+        persist(ask, BACKOFF, lambda seconds, reason: waits.append((round(seconds, 3), reason)))
+    assert waits == [(0.1, "1205"), (0.2, "1205"), (0.4, "1205")]
+
+
+def test_what_cannot_be_mended_is_not_tried_again() -> None:
+    def ask() -> int:
+        raise ServerError(1054, "Unknown column")
+
+    with pytest.raises(ServerError):
+        persist(ask, BACKOFF, lambda *_: pytest.fail("it waited"))
+
+
+def test_a_server_that_comes_back_is_asked_again() -> None:
+    answers = [ServerUnreachable("gone", "", ""), ServerError(2013, "lost"), None]
+
+    def ask() -> str:
+        error = answers.pop(0)
+        if error is not None:
+            raise error
+        return "here"
+
+    assert persist(ask, BACKOFF, lambda *_: None) == "here"
+
+
+class Told:
+    """Answers from a list, the last one for ever."""
+
+    epoch = 3
+
+    def __init__(self, *answers: Signal) -> None:
+        self.answers = list(answers)
+        self.seen: list[Progress] = []
+
+    def __call__(self, progress: Progress) -> Signal:
+        self.seen.append(progress)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def test_a_hold_waits_longer_each_time_in_proportion_to_the_batch_and_is_summed_by_cause() -> None:
+    hold = Signal(SignalKind.HOLD, "replication-lag 7.2s > 5.0s on replica-2")
+    clock, beat = HandClock(), Told(hold, hold, hold, GO)
+    listening = Listening(beat, clock)
+    listening.worked(100, 0.1)
+    assert listening.go_on() is GO
+    assert listening.throttled_s == pytest.approx(0.1 + 0.15 + 0.225)
+    listening.go_on()
+    assert beat.seen[-1].throttled_by == "replication-lag 7.2s > 5.0s on replica-2"
+    assert beat.seen[-1].done == 100
+
+
+def test_a_wait_ends_at_once_when_somebody_asks_for_a_pause() -> None:
+    pause = Signal(SignalKind.PAUSE, "asked")
+    clock = HandClock()
+    assert Listening(Told(GO, pause), clock).wait(60.0, "locked-rows 3") is pause
+    assert clock.at == 1001.0
+
+
+def test_every_signal_that_ends_work_has_its_result() -> None:
+    kinds = {SignalKind.PAUSE, SignalKind.ABORT, SignalKind.STOP, SignalKind.BACK}
+    got = {kind: stopped(Signal(kind, "why"), "kept", {}).result for kind in kinds}
+    assert got[SignalKind.PAUSE] is got[SignalKind.ABORT] is Result.PAUSED
+    assert got[SignalKind.STOP] is Result.HELD
+    assert got[SignalKind.BACK] is Result.BACK
+
+
+def test_a_tally_does_not_grow_with_what_it_counts() -> None:
+    tally = Tally()
+    for n in range(10_000):
+        tally.add(f"class-{n}", "m", 1, (str(n),))
+    assert len(tally.classes()) < 300
+    assert sum(c.rows for c in tally.classes()) == 10_000
+    for n in range(100):
+        tally.add("class-1", "m", 1, (str(n),))
+    assert max(len(c.keys) for c in tally.classes()) == SAMPLES
+
+
+def test_values_are_counted_in_bounded_space() -> None:
+    tally = ValueTally()
+    for n in range(10_000):
+        tally.add("m", str(n).encode(), "unmapped", 1)
+    assert len(tally.counts()) < 60
+    assert sum(c.rows for c in tally.counts()) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "NULL"),
+        (b"done", "'done'"),
+        (b"", "''"),
+        (b"done ", "'done ' (0x646f6e6520)"),
+        ("d​one".encode(), "'d\\u200bone' (0x64e2808b6f6e65)"),
+        (b"\xff\xfe", "0xfffe"),
+    ],
+)
+def test_nothing_in_a_value_stays_invisible(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "told"),
+    [
+        (1062, "Duplicate entry 'ann@x.org' for key 'orders.mail'", "Duplicate entry … for key 'orders.mail'"),
+        (1062, "Duplicate entry 'a' for key 'b' for key 't.u'", "Duplicate entry … for key 't.u'"),
+        (
+            1366,
+            "Incorrect integer value: '4711' for column 'v' at row 1",
+            "Incorrect integer value … for column 'v' at row 1",
+        ),
+        (1292, "Truncated incorrect DOUBLE value: 'secret'", "Truncated incorrect DOUBLE value: …"),
+        (1406, "Data too long for column 'v' at row 1", "Data too long for column 'v' at row 1"),
+    ],
+)
+def test_an_error_is_told_without_values_of_the_row(number: int, text: str, told: str) -> None:
+    assert ServerError(number, text).without_values == told
