@@ -112,6 +112,7 @@ class _Composer:
                 self._stop(line, "a second YAML document", "one document", "put each runbook into a file of its own")
             case "ScalarEvent":
                 self._plain_tag(event, line)
+                self._storable(event.value, line)
                 self._put(Scalar(line, event.value, event.style is None), event.anchor)
             case "SequenceStartEvent":
                 self._plain_tag(event, line)
@@ -129,6 +130,13 @@ class _Composer:
     def _plain_tag(self, event: Any, line: int) -> None:
         if event.tag is not None:
             self._stop(line, f"the tag {event.tag}", "values without tags", "leave the tag out; quote what is text")
+
+    def _storable(self, text: str, line: int) -> None:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            sign = f"\\u{ord(text[error.start]):04x}"
+            self._stop(line, f"the escape {sign} is half a character", "whole characters", "write the character itself")
 
     def _open(self, node: Items | Entries, anchor: str | None) -> None:
         if len(self._stack) >= MAX_DEPTH:

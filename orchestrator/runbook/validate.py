@@ -24,6 +24,7 @@ _KINDS = {
     "int_type": "a whole number",
     "float_type": "a number",
 }
+_MARKS = frozenset({"<word>", "<form>", "<list>", "[key]"})
 
 
 def read_form(document: Document) -> tuple[RunbookForm | None, list[Finding]]:
@@ -40,7 +41,7 @@ def read_form(document: Document) -> tuple[RunbookForm | None, list[Finding]]:
 
 
 def _finding(error: Mapping[str, Any], document: Document) -> Finding:
-    path = _path(error["loc"])
+    path = _path(error["loc"], document.value)
     if error["type"] == "missing":
         above = ".".join(str(p) for p in path[:-1]) or "the runbook"
         seen = f"the key {path[-1]!r} is missing in {_shown_path(path[:-1]) if path[:-1] else above}"
@@ -84,9 +85,21 @@ def _wrong_value(error: Mapping[str, Any], path: Path, line: int) -> Finding:
     return Finding(line, f"{where} is {shown}", said[:1].lower() + said[1:], "compare with docs/runbook.md")
 
 
-def _path(loc: tuple[str | int, ...]) -> Path:
-    """The validator's location without its own marks of which form it tried."""
-    return tuple(p for p in loc if not (isinstance(p, str) and p.startswith("<")) and p != "[key]")
+def _path(loc: tuple[str | int, ...], value: object) -> Path:
+    """The validator's location without its own marks of which form it tried; a key of the file may look like a mark."""
+    path: list[str | int] = []
+    here = value
+    for part in loc:
+        if part in _MARKS and not (isinstance(here, dict) and part in here):
+            continue
+        path.append(part)
+        if isinstance(here, dict):
+            here = here.get(part)
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        else:
+            here = None
+    return tuple(path)
 
 
 def _shown_path(path: Path) -> str:

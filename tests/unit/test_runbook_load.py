@@ -140,6 +140,8 @@ class TestYaml:
             ("a: !!int 3", 1, "tag"),
             ("a: !python/object:os.system x", 1, "tag"),
             ("? [a]\n: b", 1, "as a key"),
+            ('a: b\nc: "\\ud800"', 2, "half a character"),
+            ('"\\udfff": b', 1, "half a character"),
             ("[" * 5000, 1, "deeper"),
             ("a: " + "{b: " * 40, 1, "deeper"),
         ],
@@ -240,6 +242,15 @@ class TestKeys:
     )
     def test_an_unknown_key_comes_with_the_nearest_known_one(self, written: str, meant: str) -> None:
         refused(SMALL + written + "\n", 13, "unknown key", f"did you mean '{meant}'?")
+
+    @pytest.mark.parametrize("key", ["<", "<word>", "<form>", "<list>", "[key]", "''", ".", "a.b"])
+    def test_no_odd_key_confuses_the_place(self, key: str) -> None:
+        quoted = key if key == "''" else f"'{key}'"
+        refused(SMALL + f"{quoted}: 1\n", 13, "unknown key")
+        text = SMALL.replace("{values: {new: pending, done: ok}}", f"{{{quoted}: 1}}")
+        _, lines = findings(text)
+        assert list(lines) == [11]
+        assert "unknown key" in lines[11][0]
 
     def test_an_unknown_key_deep_inside_too(self) -> None:
         refused(SMALL + "phases:\n  read_switch:\n    holds: 5s\n", 15, "phases.read_switch", "did you mean 'hold'?")
