@@ -151,7 +151,7 @@ def _float(sql: str, kind: Kind, target: Column) -> Fit | None:
         if not single or kind.base == "float":
             return Fit(sql, positive)
         test = f"IF({sql} BETWEEN -3.4e38 AND 3.4e38, {stored} = {sql}, {_false_or_null(sql)})"
-        return Fit(stored, (test, *positive))
+        return Fit(stored, (test, *positive), implied=False)
     if kind.family is Family.INTEGER:
         edge = 2**24 if single else _EXACT_IN_DOUBLE
         return Fit(sql, (*_bounds(sql, kind.low, kind.high, -edge, edge), *positive))

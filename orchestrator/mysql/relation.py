@@ -13,9 +13,8 @@ from typing import Literal
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Contract, Mapping, Winner
 from orchestrator.model.facts import Shape
-from orchestrator.model.types import Family
 from orchestrator.mysql.columns import columns_after_ddl
-from orchestrator.mysql.expression import Ref, read
+from orchestrator.mysql.expression import Ref
 from orchestrator.mysql.fit import exact
 from orchestrator.mysql.rules import Rule, compile_rule
 from orchestrator.mysql.session import Session
@@ -110,18 +109,11 @@ class PairSql:
             cases.append((f"NOT ({self.forward.equals(self._back(ref))})", self.backward.loss_name(ref)))
         return _first_of(cases)
 
-    def value_class(self, ref: Ref) -> str:
-        """SQL that says why the old value cannot become a new one (``unmapped``, ``unfit``), or that the way there,
-        back and there again would change it (``round-trip``); NULL when all is well."""
-        broken = [] if self.is_copy else [(self.round_trip_broken(ref), "'round-trip'")]
-        return _first_of([*_not_ok(self.forward, ref), *broken])
-
-    def value_bytes(self, ref: Ref) -> str:
-        """SQL of the old value as a binary string, for a person to see."""
-        return _bytes_of((self.old,), ref)
-
     def round_trip_broken(self, ref: Ref) -> str:
-        """The law ``f(b(f(o))) <=> f(o)`` does not hold for this row's old value, although the mapping knows it."""
+        """The law ``f(b(f(o))) <=> f(o)`` does not hold for this row's old value, which the mapping can write.
+
+        Reads no new column that the mapping itself fills, so it can be asked before ddl.
+        """
 
         def there(column: str) -> str:
             return self.forward.value(ref) if column.lower() == self.new.name.lower() else ref(column)
@@ -166,17 +158,6 @@ class DerivedSql:
 
     def pending(self, ref: Ref) -> str:
         return self.forward.pending(ref) if self.follows else every((self.unset.now(ref), self.forward.pending(ref)))
-
-    def value_class(self, ref: Ref) -> str:
-        """SQL that says why the column cannot be filled (``unmapped``, ``unfit``); NULL when it can, or is."""
-        found = _not_ok(self.forward, ref)
-        if not self.follows:
-            found = [(every((self.unset.now(ref), condition)), name) for condition, name in found]
-        return _first_of(found)
-
-    def value_bytes(self, ref: Ref) -> str:
-        """SQL of the source values as a binary string, for a person to see."""
-        return _bytes_of(self.forward.columns, ref)
 
     def mismatch_class(self, ref: Ref, relation: Truth) -> str:
         """SQL that names the class of mismatch, NULL when there is none; the same under both relations."""
@@ -281,17 +262,6 @@ def _last_triggers(shape: Shape) -> tuple[tuple[str, str], ...]:
 
 def _copies(rule: Rule, source: Column) -> bool:
     return rule.columns == (source,) and rule.value(lambda name: name) == source.name and rule.known(str) is None
-
-
-def _bytes_of(columns: tuple[Column, ...], ref: Ref) -> str:
-    if not columns:
-        return "NULL"
-    texts = [f"CONVERT({read(c, ref(c.name))} USING utf8mb4)" if _is_text(c) else read(c, ref(c.name)) for c in columns]
-    return f"CAST({texts[0] if len(texts) == 1 else 'CONCAT_WS(CHAR(44), ' + ', '.join(texts) + ')'} AS BINARY)"
-
-
-def _is_text(column: Column) -> bool:
-    return column.type.family in (Family.TEXT, Family.ENUM, Family.SET)
 
 
 def _not_ok(rule: Rule, ref: Ref) -> list[tuple[str, str]]:

@@ -32,16 +32,20 @@ class Problem:
 
 
 def unwritable_problems(relation: Relation, shape: Shape) -> tuple[Problem, ...]:
-    """What keeps old values from being carried: unmapped or unfit, for each mapping. Works before the columns exist."""
+    """What keeps old values from being carried, for each mapping: unmapped, unfit, or not what comes back from the new
+    value (the law of the round trip). Works before the columns exist."""
     return tuple(p for p in (_unwritable(m, shape) for m in relation.mappings) if p is not None)
 
 
 def _unwritable(mapping: PairSql | DerivedSql, shape: Shape) -> Problem | None:
     forward = mapping.forward
-    cases = [(c, name) for c, name in ((forward.known(ref), "unmapped"), (forward.fits(ref), "unfit")) if c is not None]
-    if not cases:
+    cases = [(forward.known(ref), "unmapped"), (forward.fits(ref), "unfit")]
+    if isinstance(mapping, PairSql) and not mapping.is_copy:
+        cases.append((f"NOT ({mapping.round_trip_broken(ref)})", "changed by the way back and there again"))
+    said = [(condition, name) for condition, name in cases if condition is not None]
+    if not said:
         return None
-    name = "CASE " + " ".join(f"WHEN NOT ({condition}) THEN '{name}'" for condition, name in cases) + " END"
+    name = "CASE " + " ".join(f"WHEN NOT ({condition}) THEN '{name}'" for condition, name in said) + " END"
     once = isinstance(mapping, DerivedSql) and not mapping.follows and shape.column(mapping.new.name) is not None
     needed = f"IF({mapping.unset.now(ref)}, {name}, NULL)" if once else name
     return Problem(mapping.name, needed, _source(mapping))

@@ -1,4 +1,4 @@
-"""Pairs of every kind, each with values that fit, that the mapping does not know, and that the other side cannot hold."""
+"""Pairs of every kind, each with values that fit, that its mapping does not know, that the other side cannot hold."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def unhex(text: Any) -> Any:
 
 def latin(text: Any) -> Any:
     try:
-        return text if text is None or text.encode("cp1252") is not None else text
+        return text if text is None else text.encode("cp1252").decode("cp1252")
     except UnicodeEncodeError:
         return UNFIT
 
@@ -374,6 +374,67 @@ CASES: tuple[PairCase, ...] = (
         optional(lambda v: abs(v) // 1000 * (1 if v >= 0 else -1)),
         (None, 0, 7, 2**63 - 1, -(2**63)),
         (None, 0, 7000, 7001, 2**63 - 1),
+    ),
+    PairCase(
+        "mood",
+        "VARCHAR(10) COLLATE utf8mb4_unicode_ci NULL",
+        "enum('sad','ok','1')",
+        COPY,
+        COPY,
+        lambda v: v if v in (None, "sad", "ok", "1") else UNFIT,
+        as_is,
+        (None, "sad", "ok", "OK", "ok ", "1", "2", ""),
+        (None, "sad", "ok", "1"),
+    ),
+    PairCase(
+        "stamp",
+        "DATETIME NULL",
+        "timestamp",
+        Expression("FROM_UNIXTIME(TIMESTAMPDIFF(SECOND, '1970-01-01', OLD))"),
+        Expression("TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW) SECOND"),
+        instant,
+        as_is,
+        (None, "2026-07-01 10:00:00", "1960-01-01 00:00:00", "2040-01-01 00:00:00"),
+        (None, "2026-07-01 10:00:00", "2038-01-18 03:14:07"),
+        read_old="CAST({} AS CHAR)",
+        read_new="CAST({} AS CHAR)",
+        is_instant=True,
+    ),
+    PairCase(
+        "bits",
+        "INT NULL",
+        "bit(3)",
+        COPY,
+        COPY,
+        within(0, 7),
+        as_is,
+        (None, 0, 5, 7, 8, -1),
+        (None, 0, 5, 7),
+        read_new="{} + 0",
+    ),
+    PairCase(
+        "ratio",
+        "DOUBLE NULL",
+        "float",
+        COPY,
+        COPY,
+        lambda v: UNFIT if v == 0.1 or (v is not None and abs(v) > 1e30) else v,
+        as_is,
+        (None, 0.5, -2.25, 0.1, 1e300),
+        (None, 0.5, 8.0),
+    ),
+    PairCase(
+        "clock",
+        "TIME(3) NULL",
+        "time(1)",
+        COPY,
+        COPY,
+        lambda v: v if v is None else UNFIT if not v.endswith("00") else v[:-2],
+        optional(lambda v: v + "00"),
+        (None, "10:00:00.500", "10:00:00.550", "-838:59:58.000"),
+        (None, "10:00:00.5", "00:00:00.0"),
+        read_old="CAST({} AS CHAR)",
+        read_new="CAST({} AS CHAR)",
     ),
     PairCase(
         "year",

@@ -23,9 +23,9 @@ Way = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class PairCase:
-    """One kind of pair: its columns, its mapping, and what both directions give as the test reads values back.
+    """One kind of pair: its columns, its mapping, and what both directions give, as the test reads values back.
 
-    ``values`` are what the application writes; ``read`` is SQL over ``{}`` that shows a stored value as the model has it.
+    ``values`` are what the application writes; ``read`` is SQL over ``{}`` that shows a stored value as the model does.
     """
 
     name: str
@@ -118,6 +118,14 @@ class PairCase:
                 return there.value
             return "missing" if self.unset(new) else "stale"
         return back.value if isinstance(back, Lost) else "conflict"
+
+    def breaks_on_return(self, old: Any) -> bool:
+        """Whether a known value does not come back: f(b(f(o))) is not f(o)."""
+        there = self.f(old)
+        if isinstance(there, Lost):
+            return False
+        back = self.b(there)
+        return isinstance(back, Lost) or self.f(back) != there
 
     def keeps_on_return(self, new: Any) -> bool:
         """What the way back carries of the new value: all of it (True), or not."""
