@@ -254,11 +254,11 @@ class _Reader:
     def _is_instant(self, arguments: list[list[Token]]) -> bool:
         if len(arguments) != 1 or len(arguments[0]) != 1:
             return False
-        column = self.columns.get(arguments[0][0].word.lower())
+        column = self.columns.get(arguments[0][0].identifier)
         return column is not None and column.type.base == "timestamp"
 
     def _column(self, at: int, token: Token) -> Column:
-        column = self.columns.get(token.word.lower())
+        column = self.columns.get(token.identifier)
         if column is None:
             raise self._unknown(token)
         if column.type.base == "timestamp" and len(self.tokens) > 1 and not self._keeps_the_instant(at):
@@ -276,7 +276,7 @@ class _Reader:
     def _unknown(self, token: Token) -> RunbookError:
         if token.kind is TokenKind.NAME and token.word in words.NOT_OF_THE_ROW | words.AGGREGATES:
             return self._refuse(token.word, _SAME_ANSWER)
-        near = difflib.get_close_matches(token.word.lower(), list(self.columns), 1)
+        near = difflib.get_close_matches(token.identifier, list(self.columns), 1)
         hint = f"; the nearest is {self.columns[near[0]].name}" if near else ""
         return self._refuse(f"the unknown column {token.text}", f"columns of the table{hint}")
 

@@ -128,9 +128,9 @@ def _constraints(
         twin = (tuple(renamed(c) for c in parts), key.references, key.referenced_columns)
         if partner.lower() in parts and not (copies and twin in ways):
             yield _constrained(mapping, partner, f"the foreign key {key.name}", "1452")
-    clauses = {normal_form(clause).lower() for _, clause in shape.checks}
+    clauses = {_with_names(clause, str) for _, clause in shape.checks}
     for name, clause in shape.checks:
-        if partner.lower() in _names(clause) and not (copies and _swapped(clause, renamed) in clauses):
+        if partner.lower() in _names(clause) and not (copies and _with_names(clause, renamed) in clauses):
             yield _constrained(mapping, partner, f"the check {name}", "3819")
 
 
@@ -155,15 +155,16 @@ def _renaming(contract: Contract, partner: str) -> Callable[[str], str]:
 
 def _names(clause: str) -> set[str]:
     try:
-        return {t.word.lower() for t in tokenise(clause) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
+        return {t.identifier for t in tokenise(clause) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
     except ValueError:
         return set()
 
 
-def _swapped(clause: str, renamed: Callable[[str], str]) -> str:
+def _with_names(clause: str, renamed: Callable[[str], str]) -> str:
+    """The clause with each name as ``renamed`` has it, spelled so that two equal ones are equal texts."""
     tokens = tokenise(clause)
     names = (TokenKind.NAME, TokenKind.QUOTED)
-    text = "".join(f"`{renamed(t.word.lower())}`" if t.kind in names else t.text for t in tokens)
+    text = "".join(f"`{renamed(t.identifier)}`" if t.kind in names else t.text for t in tokens)
     return normal_form(text).lower()
 
 

@@ -34,6 +34,11 @@ class Token:
             return self.text[1:-1].replace("``", "`")
         return self.text.upper() if self.kind is TokenKind.NAME else self.text
 
+    @property
+    def identifier(self) -> str:
+        """The name in lower case, as column names are compared; not by way of ``word``: upper case turns ß into SS."""
+        return (self.word if self.kind is TokenKind.QUOTED else self.text).lower()
+
 
 _TOKEN = re.compile(
     r"""
