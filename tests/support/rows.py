@@ -72,17 +72,21 @@ def reader_of(session: Session, table: TableName, counted: Sequence[str]) -> Rea
 
 def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:
     """A backfill pass with batches of ``rows`` rows."""
-    reader = reader_of(session, table, rule.counted)
-    uuid = str(session.value("SELECT @@server_uuid"))
+    return pass_over(reader_of(session, table, rule.counted), beat, rows, rule)
+
+
+def pass_over(reader: Reader, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:
+    """The same over what was read of the table before."""
+    uuid = str(reader.session.value("SELECT @@server_uuid"))
     work = Work(reader, rule, Listening(beat, RealClock()), BACKOFF, uuid, "/* t */")
     return FillPass(work, PassName("_rollout", ROLLOUT, 1, "backfill"), BatchSize(1000.0, rows, rows))
 
 
-def run_in_pieces(session: Session, table: TableName, sizes: Sequence[int], rule: FillRule = VISIT) -> Position:
+def run_in_pieces(reader: Reader, sizes: Sequence[int]) -> Position:
     """The pass, stopped and begun anew after every batch; the sizes come round in turn."""
     for number in range(10_000):
         try:
-            return fill_pass(session, table, ToldBeat(answer=paused_after(1)), sizes[number % len(sizes)], rule).run()
+            return pass_over(reader, ToldBeat(answer=paused_after(1)), sizes[number % len(sizes)]).run()
         except Halt:
             continue
     raise AssertionError("the pass does not end")

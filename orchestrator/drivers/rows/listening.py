@@ -26,6 +26,7 @@ class Listening:
         self.note = ""
         self.batch_rows = 0
         self.batch_s = 0.0
+        self.retries = 0
 
     @property
     def epoch(self) -> int:
@@ -70,7 +71,8 @@ class Listening:
         return self.go_on()
 
     def figures(self) -> dict[str, float]:
-        return {"seconds": round(self.elapsed_s, 3), "throttled_s": round(self.throttled_s, 3)}
+        spent = {"seconds": round(self.elapsed_s, 3), "throttled_s": round(self.throttled_s, 3)}
+        return spent | {"retries": float(self.retries)}
 
     def _sleep(self, seconds: float, reason: str) -> None:
         began = self._clock.monotonic()

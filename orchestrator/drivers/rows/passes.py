@@ -189,6 +189,7 @@ class FillPass:
         if isinstance(error, ServerError) and cure in (Cure.SMALLER, Cure.TOPOLOGY, Cure.STOP):
             raise Halt(self._refusal(error, stretch))
         self._tried += 1
+        self._w.listening.retries += 1
         if self._tried >= self._w.backoff.tries:
             if isinstance(error, ServerUnreachable):
                 raise error
