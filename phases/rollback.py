@@ -46,8 +46,9 @@ class Rollback:
         return ()
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        lower = () if "lower-flags" in record.done_steps else (LowerFlags(why="a rollback was asked for"),)
         keeps = remaining(record, runbook.phases.rollback_ddl)
+        stays = "read-switch" in keeps or "lower-flags" in record.done_steps
+        lower = () if stays else (LowerFlags(why="a rollback was asked for"),)
         mirror = self._mirror(runbook, facts, record) if "shadow-write" not in keeps else ()
         ddl = self._ddl(runbook, facts) if not record.target and "ddl" not in keeps else ()
         return tuple(s for s in (*lower, *mirror, *ddl))

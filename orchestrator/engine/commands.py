@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Literal
 
 from orchestrator.engine.entry import Entry, resumed
+from orchestrator.engine.judging import refusal
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, LeaseTaken, UsageError
+from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
 from orchestrator.model.state import FORWARD, Ask, EventKind, Record, Request, State
 from orchestrator.model.step import Quiet
@@ -72,7 +74,11 @@ class Commands:
                 "a rollout that is not finished",
                 "write a new runbook for the way you want to go",
             )
-        self._p.flags.lower(None)
+        wanted = self._p.rollback.problems(self._p.runbook, Facts(), replace(record, target=target))
+        if wanted:
+            raise refusal(tuple(wanted))
+        if target not in GOES_BACK:
+            self._p.flags.lower(None)
         if self._p.store.holder(self._id) is not None:
             self._p.store.bump_epoch(self._id)
         record = self._entry.present()

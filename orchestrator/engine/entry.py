@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from orchestrator.engine.judging import refusal, refused
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import Pulse
+from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import ConfigurationError, RunbookError
 from orchestrator.model.facts import Need
@@ -116,5 +116,6 @@ def resumed(record: Record, phase: str) -> Record:
     fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
     done = record.done
     if phase == "rollback":
-        done = tuple(p for p in done if p not in ("read-switch", "verify"))
+        # Readers go back before anything else, so the stages that moved them stop to hold at once.
+        done = tuple(p for p in done if p not in GOES_BACK or record.target in GOES_BACK)
     return replace(record, phase=phase, done=done, done_steps=kept, walk=record.walk + (1 if fresh_walk else 0))
