@@ -35,6 +35,14 @@ class ApplicationSession:
     def is_open(self) -> bool:
         return self._connection is not None
 
+    def open(self) -> None:
+        """Connect when there is no connection, so that the next statement's wait is the statement's alone."""
+        if self._connection is None:
+            try:
+                self._connection = self._connect()
+            except pymysql.err.MySQLError as error:
+                raise self._translated(error) from error
+
     def query(self, sql: str, args: Mapping[str, object] | Sequence[object] | None = None) -> list[Row]:
         """The rows of one statement, read whole."""
         return self._run(sql, args)[0]
@@ -65,9 +73,8 @@ class ApplicationSession:
             self._connection = None
 
     def _run(self, sql: str, args: Mapping[str, object] | Sequence[object] | None) -> tuple[list[Row], int]:
+        self.open()
         try:
-            if self._connection is None:
-                self._connection = self._connect()
             with self._connection.cursor() as cursor:
                 count = int(cursor.execute(sql, args))
                 return list(cursor.fetchall()), count

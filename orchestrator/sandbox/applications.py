@@ -19,7 +19,7 @@ from orchestrator.model.keys import Key
 from orchestrator.mysql.application_session import ApplicationSession, Row
 from orchestrator.mysql.errno import DEADLOCK, LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.sandbox.arguments import Arguments, NothingLeft, Source
-from orchestrator.sandbox.flag_reader import OLD, Decision
+from orchestrator.sandbox.flag_reader import Decision
 from orchestrator.sandbox.ledger import Ledger
 from orchestrator.sandbox.replay import Write
 from orchestrator.sandbox.rows import Rows
@@ -128,6 +128,7 @@ class Worker:
 
     def _timed(self, statement: str, act: Callable[[], Any]) -> Any:
         self._statements += 1
+        self._session.open()
         began = self._setting.monotonic()
         try:
             return act()
@@ -179,11 +180,16 @@ class Worker:
 
     def _transaction(self, operation: Operation, args: Arguments, keys: dict[str, Key], decision: Decision) -> bool:
         run, args, keys = _Run(), dict(args), dict(keys)
+        self._decided_still(decision)
         try:
             if not operation.autocommit:
                 self._timed("START TRANSACTION", self._session.begin)
             for statement in operation.statements:
-                if not self._say(statement, operation, args, keys, run):
+                if statement.text == "COMMIT":
+                    self._commit(run, operation, decision)
+                    self._decided_still(decision)
+                    self._timed("START TRANSACTION", self._session.begin)
+                elif not self._say(statement, operation, args, keys, run):
                     break
             self._commit(run, operation, decision)
         except ServerError as error:
@@ -193,6 +199,11 @@ class Worker:
                 self._setting.ledger.record(_uncertain(run, operation, args, keys, self._setting.ledger))
             raise
         return True
+
+    def _decided_still(self, decision: Decision) -> None:
+        """Each transaction decides anew, so does its next try. Raises NothingLeft when it may not be said any more."""
+        if self._decide().new_writes != decision.new_writes:
+            raise NothingLeft
 
     def _commit(self, run: _Run, operation: Operation, decision: Decision) -> None:
         if not operation.autocommit:
@@ -213,7 +224,7 @@ class Worker:
     ) -> bool:
         """One statement of an operation; False ends the operation early (nothing was there to claim)."""
         if statement.kind is Kind.CONTROL:
-            self._control(statement, operation, run)
+            self._control(statement, run)
             return True
         if statement.kind is Kind.READ:
             rows = self._timed(statement.text, lambda: self._session.query(statement.sql, args))
@@ -228,12 +239,8 @@ class Worker:
             run.born += [k for w, k in keys.items() if w.startswith("fresh") and w in statement.rows]
         return True
 
-    def _control(self, statement: Statement, operation: Operation, run: _Run) -> None:
+    def _control(self, statement: Statement, run: _Run) -> None:
         words = statement.text.upper().split()
-        if words[0] == "COMMIT":
-            self._commit(run, operation, OLD)
-            self._timed("START TRANSACTION", self._session.begin)
-            return
         self._timed(statement.text, lambda: self._session.execute(statement.sql))
         if words[0] == "SAVEPOINT":
             run.marks[words[1]] = len(run.writes)

@@ -58,12 +58,14 @@ class FlagReader:
         self._answer = OLD
 
     def decide(self) -> Decision:
-        """Call before a transaction begins, never inside one. An unreadable or missing flag is 0 % and old writes."""
+        """Call before a transaction begins, never inside one. An unreadable, missing or late answer is ``OLD``."""
         with self._lock:
             now = self._monotonic()
             if now - self._asked_at >= self._poll_s:
                 self._answer = self._ask()
                 self._asked_at = now
+                if self._monotonic() - now >= self._poll_s:
+                    return OLD  # so late that it is worth nothing any more
             return self._answer
 
     def close(self) -> None:

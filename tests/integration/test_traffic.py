@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from random import Random
 
 import pytest
 
 from orchestrator.mysql import quote
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.session import Session
+from orchestrator.sandbox.applications import Setting, Worker
+from orchestrator.sandbox.arguments import Source
+from orchestrator.sandbox.flag_reader import Decision
+from orchestrator.sandbox.ledger import Ledger
 from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.rows import Rows
+from orchestrator.sandbox.script import Operation, Script
 from orchestrator.sandbox.server import Server
+from orchestrator.sandbox.statements import parse
 from orchestrator.sandbox.traffic import Traffic
+from orchestrator.sandbox.waits import Tally
 from tests.support.servers import sql, wait_caught_up, wait_for
 from tests.support.state import settings_of
 from tests.support.traffic import (
@@ -70,6 +80,8 @@ def test_what_was_written_is_what_is_there_on_primary_and_replica(pair: Pair, sc
         assert traffic.ledger.compare(at.session) == []
         with closing(Session(settings_of(pair.replica), role="test")) as replica:
             assert traffic.ledger.compare(replica) == []
+        contested = Counter(write.key for write in traffic.ledger.written())
+        assert max(contested.values()) >= 5
 
 
 @pytest.mark.parametrize("name", ["aijob"])
@@ -90,7 +102,7 @@ def test_a_way_back_and_forward_again_keeps_the_ledger_right(primary: Server, sc
 
 
 def test_the_new_application_alone_without_mirror_and_flag_loses_nothing(primary: Server, schema: str) -> None:
-    with prepared(primary, "aijob", schema, ROWS) as at, _traffic(at) as traffic:
+    with prepared(primary, "orders", schema, ROWS) as at, _traffic(at) as traffic:
         _whole_life(at, traffic)
         traffic.release_without_flag()
         close_flag(at)
@@ -109,7 +121,7 @@ def test_the_ledger_finds_lost_writes_wrong_partners_and_rows_that_are_gone(prim
         drop_mirror(at)
         written = [k for k, rows in traffic.ledger.expected().items() if rows[0] and rows[0]["status"] == "processing"]
         spoiled = {
-            "SET retryCount = retryCount - 1, attemptCount = attemptCount - 1": {"retrycount", "attemptcount"},
+            "SET retryCount = 777777, attemptCount = 777777": {"retrycount", "attemptcount"},
             "SET priority = priority + 1": {"priority"},
             "SET lifecycleStatus = 'succeeded'": {"lifecyclestatus"},
             "SET status = 'failed', lifecycleStatus = 'failed'": {"status", "lifecyclestatus"},
@@ -135,15 +147,6 @@ def test_the_ledger_finds_a_row_that_nobody_wrote_and_a_timestamp_that_was_touch
         assert sorted((d.column, d.key == "stranger") for d in found) == [("", True), ("updatedat", False)]
 
 
-def test_a_row_that_both_applications_count_up_at_the_same_time_loses_no_step(primary: Server, schema: str) -> None:
-    with prepared(primary, "aijob", schema, 30) as at, _traffic(at) as traffic:
-        _whole_life(at, traffic)
-        assert traffic.ledger.compare(at.session) == []
-        counted = [w for w in traffic.ledger.written() if "% 1000000" in w.statement.text]
-        most = max((sum(w.key == key for w in counted) for key in {w.key for w in counted}), default=0)
-        assert most >= 3
-
-
 def test_an_application_waits_longer_than_a_lock_and_retries(primary: Server, schema: str) -> None:
     with prepared(primary, "orders", schema, ROWS) as at, _traffic(at) as traffic:
         window = traffic.window()
@@ -159,11 +162,6 @@ def test_an_application_waits_longer_than_a_lock_and_retries(primary: Server, sc
         _more(traffic, "writes", 10, "old")
         traffic.stop()
         assert window.max_wait_ms >= 350
-        assert (
-            "UPDATE" in window.max_wait_statement
-            or "INSERT" in window.max_wait_statement
-            or "DELETE" in window.max_wait_statement
-        )
         window.reset()
         assert window.max_wait_ms == 0
         assert traffic.ledger.compare(at.session, partners=False) == []
@@ -172,7 +170,7 @@ def test_an_application_waits_longer_than_a_lock_and_retries(primary: Server, sc
 def test_the_old_application_names_no_new_column_and_the_new_one_only_while_the_flag_is_open(
     primary: Server, schema: str
 ) -> None:
-    with prepared(primary, "aijob", schema, ROWS) as at, _traffic(at) as traffic:
+    with prepared(primary, "orders", schema, ROWS) as at, _traffic(at) as traffic:
         _whole_life(at, traffic)
         assert traffic.stats("old").new_column_writes == 0
         assert traffic.stats("old").new_column_reads == 0
@@ -184,7 +182,7 @@ def test_the_old_application_names_no_new_column_and_the_new_one_only_while_the_
 
 
 def test_a_broken_reader_shows_in_the_health_table_and_not_as_a_database_error(primary: Server, schema: str) -> None:
-    with prepared(primary, "aijob", schema, ROWS) as at, _traffic(at) as traffic:
+    with prepared(primary, "orders", schema, ROWS) as at, _traffic(at) as traffic:
         _whole_life(at, traffic)
         open_flag(at, 100)
         traffic.break_reads(True)
@@ -198,3 +196,20 @@ def test_a_broken_reader_shows_in_the_health_table_and_not_as_a_database_error(p
         assert stats.injected_errors > 2
         assert stats.errors == 0
         assert sql(primary, health, ("old",))[0][0] == 0
+
+
+def test_a_transaction_that_begins_after_the_flag_was_closed_writes_no_new_column(primary: Server, schema: str) -> None:
+    answers = [Decision(new_writes=True), Decision(new_writes=True), Decision(), Decision()]
+    with prepared(primary, "documents", schema, 20) as at:
+        expand(at)
+        ledger = Ledger(at.runbook, at.shape)
+        rows = Rows(at.shape, ledger.load(at.session), 1)
+        twice = f"UPDATE {at.table} SET stage = 'archived' WHERE id = :kept"
+        operation = Operation("twice", 1, (parse(twice), parse("COMMIT"), parse(twice.replace(":kept", ":hot"))))
+        setting = Setting(Script((), (operation,), (operation,)), ledger, rows, [])
+        source = Source(ledger.model, rows, Random(1), {}, {})
+        with closing(ApplicationSession(at.settings, "new", schema)) as session:
+            Worker(setting, session, source, Random(1), Tally("new"), lambda: answers.pop(0)).work()
+        assert at.session.value(f"SELECT COUNT(*) FROM {at.table} WHERE stage = 'archived'") == 1
+        assert len(ledger.written()) == 1
+        assert len(answers) == 1
