@@ -25,9 +25,9 @@ from orchestrator.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Seconds. ``silence_s``: how long the main loop may be silent. ``dead_s``: how long a counter must stand still when
-    the named lock does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a frozen
-    holder. ``answer_s``: how long the keeper waits for one answer. Not options: tests shorten them."""
+    """Seconds. ``silence_s``: how long the main loop may be silent. ``dead_s``: how long a counter must stand still
+    when the named lock does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a
+    frozen holder. ``answer_s``: how long the keeper waits for one answer. Not options: tests shorten them."""
 
     heartbeat_s: float = 0.25
     renew_s: float = 1.0
