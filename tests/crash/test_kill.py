@@ -1,0 +1,103 @@
+"""``kill -9`` of the real command at every stage, then the same command: the same data as without."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from orchestrator.sandbox.pair import Pair
+from tests.support.command import Ground, ground
+from tests.support.servers import wait_caught_up, wait_for
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
+WANTED_KILLS = 36
+
+
+def kill_after(here: Ground, arguments: tuple[str, ...], more_events: int, delay_s: float) -> int | None:
+    """Start the command, let it record some more events and a moment pass, kill it. Its exit code when it was
+    faster."""
+    before = here.events()
+    process = here.terminal.start(*arguments)
+    try:
+        deadline = time.monotonic() + 60
+        while process.poll() is None and here.events() < before + more_events:
+            assert time.monotonic() < deadline, "the command neither moves nor ends"
+        until = time.monotonic() + delay_s
+        while process.poll() is None and time.monotonic() < until:
+            pass
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            return None
+        assert process.returncode == 0, process.communicate()
+        return process.returncode
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def old_rows(here: Ground) -> list[tuple[Any, ...]]:
+    """Every old column of every row, timestamps included."""
+    names = ", ".join(f"`{c.name}`" for c in here.shape.columns)
+    return here.sql(f"SELECT {names} FROM {here.table} ORDER BY {', '.join(f'`{k}`' for k in here.shape.key)}")
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: int, pair: Pair, tmp_path: Path) -> None:
+    rng = Random(seed)
+    kills: dict[str, int] = {}
+    with ground(pair, "aijob", tmp_path, rows=1500, seed=seed) as here:
+        before = old_rows(here)
+        for arguments in (("run", "-y"), ("rollback", "-y"), ("run", "-y"), ("finish", "-y")):
+            while True:
+                code = kill_after(here, arguments, rng.randint(1, 3), rng.random() * 0.4)
+                phase = here.terminal.run("status", "--json").json["phase"]
+                if code is None:
+                    kills[phase] = kills.get(phase, 0) + 1
+                    continue
+                break
+            if arguments[0] == "run":
+                assert here.terminal.run("verify", "--json").json["mismatches"] == 0
+                assert old_rows(here) == before
+            if arguments[0] == "rollback":
+                assert here.triggers() == []
+        assert old_rows(here) == before
+        assert here.terminal.run("status", "--json").json["state"] == "finished"
+        assert here.triggers() == []
+        assert sum(kills.values()) >= WANTED_KILLS, kills
+        assert {"ddl", "backfill", "shadow-write", "read-switch", "verify", "rollback", "finish"} <= set(kills), kills
+        ours = "SELECT ID FROM performance_schema.processlist WHERE INFO LIKE '%/* rollout:%' AND ID <> CONNECTION_ID()"
+        wait_for(lambda: not here.sql(ours), 30, "no statement of a dead command runs on")
+        wait_caught_up(pair)
+
+
+def test_a_frozen_command_commits_nothing_after_another_took_over(pair: Pair, tmp_path: Path) -> None:
+    """SIGSTOP in the middle of a backfill; the next operator waits for the silence, goes on, and the sleeper is
+    fenced."""
+    with ground(pair, "aijob", tmp_path, rows=6000) as here:
+        here.terminal.run("next", "--phase", "ddl", "-y")
+        frozen = here.terminal.start("next", "--phase", "backfill", "-y")
+        moved = "SELECT COALESCE(MAX(rows_done), 0), COALESCE(MAX(done), 0) FROM _rollout.position"
+        wait_for(lambda: here.sql(moved)[0][0] > 0, 60, "a batch is done")
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            assert here.sql(moved)[0][1] == 0, "the backfill was over before it was frozen"
+            began = time.monotonic()
+            here.sql(f"UPDATE {here.table} SET errorMessage = 'application' ORDER BY id LIMIT 50")
+            here.sql(f"UPDATE {here.table} SET errorMessage = 'application' ORDER BY id DESC LIMIT 50")
+            assert time.monotonic() - began < 2.0, "the frozen command holds up the application"
+            here.terminal.run("next", "--phase", "backfill", "-y", timeout_s=100)
+            assert time.monotonic() - began < 75
+            after = here.sql("SELECT position, epoch, rows_done FROM _rollout.position")
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        _, err = frozen.communicate(timeout=60)
+        assert frozen.returncode in (75, 80), err
+        assert here.sql("SELECT position, epoch, rows_done FROM _rollout.position") == after

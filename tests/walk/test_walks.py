@@ -1,0 +1,60 @@
+"""Each shipped runbook goes forward, all the way back, and forward again, while two applications write all the time."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from orchestrator.mysql.session import Session
+from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.traffic import Traffic
+from tests.support.command import Ground, ground
+from tests.support.servers import wait_caught_up
+from tests.support.state import settings_of
+
+pytestmark = [pytest.mark.walk, pytest.mark.timeout(300)]
+FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
+
+
+def walk(here: Ground, phases: tuple[str, ...]) -> None:
+    for phase in phases:
+        here.terminal.run("next", "--phase", phase, "-y")
+
+
+def lost(here: Ground, traffic: Traffic) -> list[str]:
+    """Every difference from the ledger on primary and replica, both columns of each pair."""
+    wait_caught_up(here.pair)
+    found = []
+    for server in (here.pair.primary, here.pair.replica):
+        with closing(Session(settings_of(server), role="ledger")) as session:
+            found += [f"{server.name}: {d}" for d in traffic.ledger.compare(session)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["aijob", "orders", "documents"])
+def test_forward_back_and_forward_again_loses_no_acknowledged_write(name: str, pair: Pair, tmp_path: Path) -> None:
+    with ground(pair, name, tmp_path, rows=400) as here:
+        traffic = Traffic(settings_of(pair.primary), here.runbook, here.shape, seed=7, pace=60)
+        try:
+            traffic.start_old()
+            traffic.start_new()
+            walk(here, FORWARD)
+            assert here.terminal.run("verify", "--json").json["mismatches"] == 0
+            meter = here.terminal.run("status", "--meter", "--json").json["meter"]
+            accept = [f"--accept-loss={c['class']}={c['rows'] + 500}" for c in meter["classes"]]
+            here.terminal.run("rollback", "-y", *accept)
+            traffic.ledger.old_is_truth()
+            assert here.triggers() == []
+            walk(here, FORWARD[1:])
+            traffic.stop()
+            differences = lost(here, traffic)
+            stats = traffic.stats()
+        finally:
+            traffic.stop()
+        assert differences == []
+        assert stats.errors == 0, stats.error_texts
+        assert stats.writes > 100
+        status = here.terminal.run("status", "--json").json
+        assert (status["state"], status["read_percent"], status["drift"]) == ("done", 100, 0)
