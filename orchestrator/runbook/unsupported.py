@@ -18,7 +18,7 @@ _INDEX = (
 _READER = (
     "readers other than the flag table are not supported",
     "driver: flag_table",
-    "let the applications ask the flag table; see docs/for-applications.md",
+    "let the applications ask the flag table; see docs/applications.md",
 )
 UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("contract", "allow_rebuild"): (
