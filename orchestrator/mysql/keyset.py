@@ -11,7 +11,7 @@ from orchestrator.model.keys import Key
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import KeySpace, Span, read_key
-from orchestrator.mysql.sql.rows import Stretch, last_key, stretch, stretch_of
+from orchestrator.mysql.sql.rows import Stretch, counts, last_key, nth_key, stretch_of
 from orchestrator.ports import Clock
 
 T = TypeVar("T")
@@ -83,13 +83,11 @@ class Reader:
         return None if row is None else read_key(self.space, row)
 
     def next(self, span: Span, limit_rows: int) -> Stretch:
-        """The next rows of ``span``; when they are its last ones, the stretch ends where ``span`` ends, also when that
-        is open. So stretches tile a span. Raises ServerError, ServerUnreachable."""
-        row = self.session.one(stretch(self.space, span, limit_rows, self.counted, self.tag))
-        if row is None:
-            return Stretch(span, 0, (0,) * len(self.counted), True, "")
-        found = stretch_of(self.space, span, row)
-        return found if found.rows >= limit_rows else replace(found, span=span)
+        """The next rows of ``span``, about ``limit_rows``; when they are its last ones, the stretch ends where ``span``
+        ends, also when that is open. So stretches tile a span. Raises ServerError, ServerUnreachable."""
+        row = self.session.one(nth_key(self.space, span, limit_rows, self.tag))
+        ends = span if row is None else Span(span.lo, read_key(self.space, row))
+        return stretch_of(ends, self.session.query(counts(self.space, ends, self.counted, self.tag))[0])
 
 
 @dataclass(frozen=True, slots=True)

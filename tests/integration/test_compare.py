@@ -176,7 +176,7 @@ def test_comparing_needs_only_select(primary: Server, orders: str) -> None:
     try:
         driver = CompareDriver(site(primary, orders, account=Account("reader", "r", "")))
         outcome = driver.apply(compare(orders, "verify"), ToldBeat())
-        assert len(driver.describe(compare(orders, "verify"))) == 3
+        assert len(driver.describe(compare(orders, "verify"))) == 4
     finally:
         script(primary, "DROP USER reader@'127.0.0.1'")
     assert classes(outcome) == {("missing", "status ↔ state"): (1, "9")}

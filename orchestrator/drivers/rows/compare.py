@@ -30,12 +30,13 @@ from orchestrator.mysql.sql.bounds import Span, key_space, read_key
 from orchestrator.mysql.sql.rows import (
     before_last,
     count_all,
+    counts,
     estimate,
     estimate_of,
     kill_query,
     listed,
+    nth_key,
     recent,
-    stretch,
 )
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
@@ -73,7 +74,8 @@ class CompareDriver:
             tag, rows = reader.tag, BatchSize.start(step.target_time_s, _MOST_ROWS).rows
             keys = listed(reader.space, Span(), question.wrong, question.class_sql, rows, tag)
             counting = (count_all(shape, tag),) if step.purpose == "verify" else ()
-            return (stretch(reader.space, Span(), rows, question.counted, tag), keys, *counting)
+            end = nth_key(reader.space, Span(), rows, tag)
+            return (end, counts(reader.space, Span(), question.counted, tag), keys, *counting)
 
     def apply(self, step: Compare, beat: Beat) -> Outcome:
         """DONE when nothing is wrong. BACK when something is and both columns were written, else FAILED."""

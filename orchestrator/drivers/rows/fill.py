@@ -27,7 +27,7 @@ from orchestrator.mysql.sql import packets, positions
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName
-from orchestrator.mysql.sql.rows import stretch
+from orchestrator.mysql.sql.rows import counts, nth_key
 from orchestrator.mysql.told import NOT_INSTALLED, told
 from orchestrator.ports import Beat
 
@@ -45,21 +45,22 @@ class FillDriver:
         self._backoff = Backoff(jitter)
 
     def describe(self, step: Fill) -> Sequence[str]:
-        """The statement that finds a batch, then the packet that writes it, with the bounds of the next batch."""
+        """The end of the next batch, what is in it, then the packet that writes it, with the bounds that it has now."""
         with self._session(step) as session:
             rule, reader = self._load(session, step)
             position = self._position(session, step)
             begun = position is not None and not position.done
             span = span_of(position) if position is not None and begun else Span(None, reader.last())
             rows = BatchSize.start(step.target_time_s, step.max_batch_rows).rows
-            finding = stretch(reader.space, span, rows, rule.counted, reader.tag)
             # The new columns may not exist yet: the bounds are found without the rule.
             next_rows = Reader(session, reader.space, ()).next(span, rows)
+            end = nth_key(reader.space, span, rows, reader.tag)
             if not next_rows.rows:
-                return (finding, "-- no row is left to look at")
+                return (end, "-- no row is left to look at")
+            counting = counts(reader.space, next_rows.span, rule.counted, reader.tag)
             move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, last=next_rows.span.hi == span.hi)
             fence = Fence(self._pass(step, _next_name(step, position)), _UNKNOWN_EPOCH, span.lo)
-            return (finding, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
+            return (end, counting, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
 
     def apply(self, step: Fill, beat: Beat) -> Outcome:
         """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""

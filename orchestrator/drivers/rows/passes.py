@@ -117,7 +117,7 @@ class FillPass:
     def _accepts(self, stretch: Stretch) -> None:
         """Stops before anything is written that the server's role or a value forbids."""
         where = self._where(stretch)
-        if stretch.rows and not stretch.writable:
+        if not stretch.writable:
             raise Halt(
                 Outcome(
                     Result.FAILED,
@@ -126,7 +126,7 @@ class FillPass:
                     "point rollout to the primary, then type the same command again",
                 )
             )
-        if stretch.rows and stretch.server_uuid != self._w.server_uuid:
+        if stretch.server_uuid != self._w.server_uuid:
             raise Halt(
                 Outcome(
                     Result.FAILED,

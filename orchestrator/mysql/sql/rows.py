@@ -14,7 +14,7 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key
 from orchestrator.mysql import quote
 from orchestrator.mysql.session import Row
-from orchestrator.mysql.sql.bounds import KeySpace, Span, among, order, read_key, selected, within
+from orchestrator.mysql.sql.bounds import KeySpace, Span, among, order, selected, within
 
 ALIAS = "t"
 INNER = "s"
@@ -61,26 +61,27 @@ def estimate_of(rows: Sequence[Row]) -> int:
     return int(rows[0][9] or 0) if rows else 0
 
 
-def stretch(space: KeySpace, span: Span, limit_rows: int, counted: Sequence[str], tag: str = "") -> str:
-    """The next ``limit_rows`` rows of ``span`` in the order of the walk, for ``stretch_of``: last key and counts."""
-    keys = [f"{part} AS k{n}" for n, part in enumerate(selected(space, ref))]
-    conditions = [f"({condition}) AS c{n}" for n, condition in enumerate(counted)]
-    names = [f"d.k{n}" for n in range(len(keys))]
-    sums = "".join(f", SUM(d.c{n}) OVER ()" for n in range(len(counted)))
-    backwards = ", ".join(n + ("" if c.descending else " DESC") for n, c in zip(names, space.columns, strict=True))
+def nth_key(space: KeySpace, span: Span, rows: int, tag: str = "") -> str:
+    """The key of the ``rows``-th row of ``span``, from the index alone; no row when there are fewer."""
     return (
-        f"SELECT {_tagged(tag)}{', '.join(names)}, COUNT(*) OVER (){sums}, @@GLOBAL.read_only, @@GLOBAL.server_uuid"
-        f" FROM (SELECT {', '.join(keys + conditions)} FROM {source(space)} WHERE {within(space, span, ref)}"
-        f" ORDER BY {order(space, ref)} LIMIT {limit_rows}) AS d ORDER BY {backwards} LIMIT 1"
+        f"SELECT {_tagged(tag)}{', '.join(selected(space, ref))} FROM {source(space)}"
+        f" WHERE {within(space, span, ref)} ORDER BY {order(space, ref)} LIMIT 1 OFFSET {rows - 1}"
     )
 
 
-def stretch_of(space: KeySpace, span: Span, row: Row) -> Stretch:
-    """What ``stretch`` gave; the span ends at the last key that was read."""
-    width = len(space.columns)
-    rows, *counts, read_only, uuid = row[width:]
-    ends = Span(span.lo, read_key(space, row[:width]))
-    return Stretch(ends, int(rows), tuple(int(c or 0) for c in counts), not read_only, str(uuid))
+def counts(space: KeySpace, span: Span, counted: Sequence[str], tag: str = "") -> str:
+    """The rows of ``span``, how many of them each condition holds for, and what the server is; for ``stretch_of``."""
+    sums = "".join(f", COALESCE(SUM({condition}), 0)" for condition in counted)
+    return (
+        f"SELECT {_tagged(tag)}COUNT(*){sums}, @@GLOBAL.read_only, @@GLOBAL.server_uuid FROM {source(space)}"
+        f" WHERE {within(space, span, ref)}"
+    )
+
+
+def stretch_of(span: Span, row: Row) -> Stretch:
+    """What ``counts`` gave."""
+    rows, *found, read_only, uuid = row
+    return Stretch(span, int(rows), tuple(int(c) for c in found), not read_only, str(uuid))
 
 
 def grouped(space: KeySpace, span: Span, condition: str, classes: Sequence[str], tag: str = "") -> str:
