@@ -169,6 +169,16 @@ class PairModel:
         raise ValueError(f"{self.mapping}: no value found that fits both ways")
 
 
+# What the driver gives for a column of that kind, where that is the form for comparing.
+_READ_AS: dict[Family, type] = {
+    Family.INTEGER: int,
+    Family.TEXT: str,
+    Family.ENUM: str,
+    Family.BINARY: bytes,
+    Family.TEMPORAL: datetime,
+}
+
+
 class TableModel:
     """The table before and after: its columns by name in lower case, and its pairs."""
 
@@ -182,6 +192,7 @@ class TableModel:
         self.pairs = tuple(self._pair(m) for m in contract.pairs)
         self.derived = {m.new.lower() for m in contract.derived}
         self.unique = _unique(contract, shape, self.key)
+        self._as_read = {name: _READ_AS.get(column.type.family) for name, column in self.columns.items()}
         self._whole = _words(m for m in contract.mappings)
 
     def _pair(self, mapping: Mapping) -> PairModel:
@@ -193,6 +204,10 @@ class TableModel:
 
     def kept(self, name: str, value: Value) -> Value:
         """The form in which the ledger keeps and compares a value of that column."""
+        if value is None or (
+            type(value) is self._as_read[name] and (type(value) not in (str, bytes) or len(value) < 200)
+        ):
+            return value  # in that form already: most are, and there are many
         form = stored(value, self.columns[name])
         return form if name in self._whole else condense(form)
 
