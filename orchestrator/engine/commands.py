@@ -166,7 +166,7 @@ class Commands:
                     "no application asks for the flag any more",
                     "release the application without the flag first",
                 )
-        self._p.store.purge(self._id)
+            self._p.store.purge(self._id)
         return f"{self._id} is gone from the state: record, history, positions and flag"
 
     def _run(

@@ -208,7 +208,15 @@ def _phase_lines(record: Record, event: Event) -> tuple[PhaseRecord, ...]:
     ended = None if record.state is State.RUNNING else event.at
     note = event.note or ("" if fresh or known is None else known.note)
     line = PhaseRecord(name, record.state, began, ended, note)
-    return (*(p for p in record.phases if p.name != name), line)
+    others = tuple(_left(p, event) for p in record.phases if p.name != name)
+    return (*others, line)
+
+
+def _left(line: PhaseRecord, event: Event) -> PhaseRecord:
+    """A stage whose command died is not running any more once another one begins."""
+    if event.kind is EventKind.STARTED and line.state is State.RUNNING:
+        return replace(line, state=State.PAUSED, ended=event.at)
+    return line
 
 
 class Ask(Enum):
