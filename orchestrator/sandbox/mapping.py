@@ -169,6 +169,7 @@ class PairModel:
         raise ValueError(f"{self.mapping}: no value found that fits both ways")
 
 
+_SHORT = 200
 # What the driver gives for a column of that kind, where that is the form for comparing.
 _READ_AS: dict[Family, type] = {
     Family.INTEGER: int,
@@ -204,9 +205,8 @@ class TableModel:
 
     def kept(self, name: str, value: Value) -> Value:
         """The form in which the ledger keeps and compares a value of that column."""
-        if value is None or (
-            type(value) is self._as_read[name] and (type(value) not in (str, bytes) or len(value) < 200)
-        ):
+        short = not isinstance(value, str | bytes) or len(value) < _SHORT
+        if value is None or (short and type(value) is self._as_read[name]):
             return value  # in that form already: most are, and there are many
         form = stored(value, self.columns[name])
         return form if name in self._whole else condense(form)

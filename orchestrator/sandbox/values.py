@@ -46,8 +46,8 @@ def condense(value: Value) -> Value:
 
 def stored(value: Value, column: Column) -> Value:
     """The value in one form: as the driver reads it back, JSON in canonical text, BIT as a number."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, Condensed):
+        return value
     match column.type.family:
         case Family.JSON:
             return json.dumps(json.loads(value), sort_keys=True)
@@ -67,8 +67,8 @@ def stored(value: Value, column: Column) -> Value:
 
 def fits(value: Value, column: Column) -> bool:
     """Whether the column stores the value unchanged. A value of another kind than the column's does not fit."""
-    if value is None:
-        return column.null
+    if value is None or isinstance(value, Condensed):
+        return value is not None or column.null
     kind = column.type
     match kind.family:
         case Family.INTEGER | Family.YEAR | Family.BIT:
@@ -78,7 +78,7 @@ def fits(value: Value, column: Column) -> bool:
         case Family.FLOAT:
             return _is_number(value)
         case Family.TEXT:
-            return isinstance(value, Condensed) or (isinstance(value, str) and _fits_text(value, column))
+            return isinstance(value, str) and _fits_text(value, column)
         case Family.BINARY:
             limit = kind.byte_limit or kind.length or 0
             whole = kind.base != "binary"

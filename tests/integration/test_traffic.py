@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from random import Random
 
+import pymysql
 import pytest
 
 from orchestrator.mysql import quote
@@ -213,3 +215,17 @@ def test_a_transaction_that_begins_after_the_flag_was_closed_writes_no_new_colum
         assert at.session.value(f"SELECT COUNT(*) FROM {at.table} WHERE stage = 'archived'") == 1
         assert len(ledger.written()) == 1
         assert len(answers) == 1
+
+
+def test_connections_that_are_cut_at_any_moment_leave_the_ledger_right(primary: Server, schema: str) -> None:
+    attributes = "performance_schema.session_connect_attrs"
+    ours = f"SELECT PROCESSLIST_ID FROM {attributes} WHERE ATTR_VALUE = 'application old' ORDER BY RAND() LIMIT 1"
+    with prepared(primary, "documents", schema, ROWS) as at, _traffic(at) as traffic:
+        traffic.start_old()
+        while len(traffic.ledger.written()) < 400:
+            for (connection,) in sql(primary, ours):
+                with contextlib.suppress(pymysql.err.MySQLError):  # gone by itself
+                    sql(primary, f"KILL {int(connection)}")
+        traffic.stop()
+        assert traffic.stats().errors > 0
+        assert traffic.ledger.compare(at.session, partners=False) == []
