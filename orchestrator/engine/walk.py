@@ -11,7 +11,7 @@ from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.errors import CannotSay, Held, PhaseFailed, RolloutError
-from orchestrator.model.facts import MismatchClass, Need
+from orchestrator.model.facts import DROPPED, MismatchClass, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining, unaccepted
 from orchestrator.model.step import (
@@ -155,14 +155,15 @@ class Engine:
             raise
 
     def _loss(self, record: Record, step: Step) -> Outcome | None:
-        """Taking the mirror down on the way back waits for the meter: what would be lost must have been accepted."""
-        if not isinstance(step, RemoveMirror) or record.phase != "rollback":
+        """What the mirror's end or dropped columns would lose on the way back must have been accepted."""
+        if not isinstance(step, RemoveMirror | DropColumns) or record.phase != "rollback":
             return None
         reading = self._p.observer.look(frozenset({Need.METER})).meter
         if reading is None or reading.value is None:
             why = reading.unseen if reading else "nobody looked"
             return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")
-        open_loss = unaccepted(reading.value.classes, record.accepted)
+        goes = [c for c in reading.value.classes if (c.name == DROPPED) == isinstance(step, DropColumns)]
+        open_loss = unaccepted(goes, record.accepted)
         if not open_loss:
             return None
         accept = " ".join(f"--accept-loss {c.name}={c.rows}" for c in open_loss)

@@ -273,6 +273,10 @@ class DriftFacts:
     classes: tuple[MismatchClass, ...] = ()
 
 
+# The class of rows that hold something in a column which a rollback with ``ddl: drop`` takes away.
+DROPPED = "dropped"
+
+
 @dataclass(frozen=True, slots=True)
 class MeterFacts:
     """What going back would lose: rows whose new value the way back cannot carry, by class."""

@@ -206,7 +206,7 @@ def _label(sql: str, kind: Kind, target: Column) -> Fit | None:
         return None
     if kind.labels and set(kind.labels) <= set(target.type.labels):
         return Fit(sql)
-    labels = ", ".join(quote.text(label) for label in target.type.labels)
+    labels = ", ".join(quote.literal(label) for label in target.type.labels)
     return Fit(sql, (f"{_wide(sql, kind)} COLLATE utf8mb4_0900_bin IN ({labels})",))
 
 

@@ -24,6 +24,7 @@ _BOUNDED_TEXTS = frozenset({15, 253, 254})
 _BYTES_A_CHARACTER = 4
 _NOT_FIXED = 31
 _TEXT_CHARS = 65_535
+_NO_SCHEMA = 1046
 UTF8MB4 = "utf8mb4"
 
 
@@ -89,7 +90,7 @@ def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
         if error.cure is not Cure.STOP:
             raise
         raise RunbookError(
-            f"{what}: the server refuses {parsed.sql!r}: {error.number} {error.text}",
+            f"{what}: the server refuses {parsed.sql!r}: {_told(error)}",
             "an expression that this server accepts",
             "change the expression in the runbook",
         ) from error
@@ -101,6 +102,13 @@ def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
         )
     nullable = not parsed.null_keeping or any(c.null for c in parsed.columns)
     return replace(kind, charset=str(charset or UTF8MB4), nullable=nullable)
+
+
+def _told(error: ServerError) -> str:
+    """Without a default schema an unknown function shows as 1046."""
+    if error.number == _NO_SCHEMA:
+        return "it calls a function that the server does not have built in"
+    return f"{error.number} {error.text}"
 
 
 def _refuse_unknown_zones(session: Session, parsed: Parsed, what: str) -> None:

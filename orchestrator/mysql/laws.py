@@ -15,7 +15,7 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.mysql.columns import columns_after_ddl
 from orchestrator.mysql.expression import Columns, parse
-from orchestrator.mysql.tokens import TokenKind, normal_form, tokenise
+from orchestrator.mysql.tokens import TokenKind, tokenise
 
 _DELETE_CHANGES = frozenset(["SET NULL", "SET DEFAULT"])
 _UPDATE_CHANGES = _DELETE_CHANGES | {"CASCADE"}
@@ -162,10 +162,9 @@ def _names(clause: str) -> set[str]:
 
 def _with_names(clause: str, renamed: Callable[[str], str]) -> str:
     """The clause with each name as ``renamed`` has it, spelled so that two equal ones are equal texts."""
-    tokens = tokenise(clause)
+    tokens = [t for t in tokenise(clause) if t.kind is not TokenKind.SPACE]
     names = (TokenKind.NAME, TokenKind.QUOTED)
-    text = "".join(f"`{renamed(t.identifier)}`" if t.kind in names else t.text for t in tokens)
-    return normal_form(text).lower()
+    return " ".join(f"`{renamed(t.identifier)}`" if t.kind in names else t.text for t in tokens)
 
 
 def _cascades(mapping: Mapping, contract: Contract, shape: Shape, columns: Columns) -> Iterator[Problem]:

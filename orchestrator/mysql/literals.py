@@ -62,7 +62,7 @@ def _of_family(column: Column, value: str) -> str:
             return _moment(column, value)
         case Family.JSON:
             json.loads(value)
-            return f"CAST({quote.text(value)} AS JSON)"
+            return f"CAST({quote.literal(value)} AS JSON)"
         case Family.SPATIAL:
             raise ValueError("spatial values cannot be mapped")
 
@@ -111,7 +111,7 @@ def _text(column: Column, value: str) -> str:
         raise ValueError(f"it has {len(encoded)} bytes")
     if kind.base == "char" and value.endswith(" "):
         raise ValueError("CHAR loses blanks at the end")
-    return quote.text(value)
+    return quote.literal(value)
 
 
 def _encoded(charset: str, value: str) -> bytes:
@@ -142,7 +142,7 @@ def _label(column: Column, value: str) -> str:
     if value not in column.type.labels:
         near = difflib.get_close_matches(value, column.type.labels, 1)
         raise ValueError("it is no label" + (f"; the nearest is {near[0]!r}" if near else ""))
-    return quote.text(value)
+    return quote.literal(value)
 
 
 def _labels(column: Column, value: str) -> str:
@@ -151,7 +151,7 @@ def _labels(column: Column, value: str) -> str:
         raise ValueError(f"{unknown[0]!r} is no member")
     if members != [label for label in column.type.labels if label in members]:
         raise ValueError("members stand once and in the order of the type")
-    return quote.text(value)
+    return quote.literal(value)
 
 
 def _moment(column: Column, value: str) -> str:

@@ -25,6 +25,7 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
+from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import Record
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
@@ -273,4 +274,10 @@ class MysqlObserver:
         shape = self._present(session)
         if not any(shape.column(m.new) for m in self._site.runbook.contract.pairs):
             return MeterFacts(())
-        return scan_meter(self._scans(), self._relation_of(session, shape), shape)
+        runbook = self._site.runbook
+        mapped = {m.new.lower() for m in runbook.contract.mappings}
+        goes = runbook.phases.rollback_ddl is RollbackDdl.DROP
+        dropped = [
+            c for c in runbook.contract.columns if goes and c.name.lower() not in mapped and shape.column(c.name)
+        ]
+        return scan_meter(self._scans(), self._relation_of(session, shape), shape, dropped)

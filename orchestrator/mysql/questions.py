@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.model.contract import Invariant
+from orchestrator.model.contract import Column, Invariant
+from orchestrator.model.facts import DROPPED
 from orchestrator.mysql import quote
 from orchestrator.mysql.relation import Relation, Truth, some
 from orchestrator.mysql.sql.rows import ref
@@ -48,7 +49,19 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
     return replace(drift, wrong=wrong, classes=drift.classes + classes, noted=lossy)
 
 
-def meter_question(relation: Relation) -> Question:
-    """What of the new values can the way back not carry? Classes as bytes: a collation must not take two for one."""
-    classes = tuple((p.name, f"CAST({p.meter_class(ref)} AS BINARY)") for p in relation.pairs)
+def meter_question(relation: Relation, dropped: Sequence[Column] = ()) -> Question:
+    """What of the new values can the way back not carry? Classes as bytes: a collation must not take two for one.
+
+    ``dropped``: columns that would go and that no mapping could fill again; a row whose value is not the default
+    counts.
+    """
+    pairs = tuple((p.name, f"CAST({p.meter_class(ref)} AS BINARY)") for p in relation.pairs)
+    gone = tuple((c.name, f"IF({_is_default(c)}, NULL, CAST({quote.text(DROPPED)} AS BINARY))") for c in dropped)
+    classes = pairs + gone
     return Question(some(f"{sql} IS NOT NULL" for _, sql in classes), classes)
+
+
+def _is_default(column: Column) -> str:
+    if column.default is None or column.default.is_expression:
+        return f"{ref(column.name)} IS NULL"
+    return f"{ref(column.name)} <=> {quote.text(column.default.text)}"

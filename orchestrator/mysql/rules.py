@@ -251,8 +251,14 @@ def _expression(session: Session, parsed: Parsed, target: Column, what: str) -> 
     if column := parsed.column:
         return _copy(column, target, what)
     kind = kind_of(session, parsed, what)
-    if target.type.base == "timestamp" and parsed.unix_seconds:
+    if parsed.unix_seconds and target.type.base == "timestamp":
         return _instant(session, parsed, parsed.unix_seconds, target, what)
+
+    if parsed.unix_seconds:
+        raise _refusal(
+            f"{what}: FROM_UNIXTIME() into {target.type}, which depends on the session's time zone",
+            "TIMESTAMP'1970-01-01 00:00:00' + INTERVAL seconds SECOND",
+        )
 
     def fitted(ref: Ref) -> Fit:
         return fit(parsed.render(ref), kind, target, what)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from orchestrator.errors import Held
+from orchestrator.model.contract import Column
 from orchestrator.model.facts import DriftFacts, MeterFacts, Shape, ValueScan
 from orchestrator.model.outcome import Progress
 from orchestrator.mysql.comparison import Comparer, Tally
@@ -78,9 +79,9 @@ def scan_drift(
     return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
 
 
-def scan_meter(session: Session, relation: Relation, shape: Shape, keep_going: KeepGoing = _always) -> MeterFacts:
-    """What the way back cannot carry, by class. Raises as ``scan_drift``."""
-    return MeterFacts(_whole(session, shape, meter_question(relation), keep_going).classes())
+def scan_meter(session: Session, relation: Relation, shape: Shape, dropped: Sequence[Column] = ()) -> MeterFacts:
+    """What the way back cannot carry, by class; ``dropped`` columns would go with it. Raises as ``scan_drift``."""
+    return MeterFacts(_whole(session, shape, meter_question(relation, dropped), _always).classes())
 
 
 def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> Patience:

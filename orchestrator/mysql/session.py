@@ -266,7 +266,7 @@ def _unreachable(settings: ServerSettings, error: Exception) -> ServerUnreachabl
         return ServerUnreachable(
             f"{settings.address} refused user {settings.user!r} ({number})",
             "an account and password that the server accepts",
-            "put them into the [client] or [rollout] group of an option file, or into ROLLOUT_USER and ROLLOUT_PASSWORD",
+            "put them into the group [rollout] of an option file, or into ROLLOUT_USER and ROLLOUT_PASSWORD",
         )
     told = str(error.args[1]) if len(error.args) > 1 else type(error).__name__
     return ServerUnreachable(

@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     r"""
       (?P<space>\s+)
     | (?P<comment>/\*.*?\*/ | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*)
-    | (?P<string>(?:[xXbBnN])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*")
+    | (?P<string>(?:[xXbB])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*")
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<number>0[xX][0-9a-fA-F]+(?![\w$]) | 0b[01]+(?![\w$]) | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
     | (?P<introducer>_[A-Za-z0-9]+(?=\s*(?:'|"|0[xX]|[xX]')))
@@ -75,19 +75,21 @@ def single_quoted(string: str) -> str:
     return "'" + string[1:-1].replace('""', '"').replace("'", "''") + "'"
 
 
-def normal_form(sql: str) -> str:
-    """The same text for two spellings that the server stores differently: spaces and character-set introducers go.
-
-    information_schema shows a trigger's body without its introducers, SHOW CREATE TRIGGER with them.
-    """
-    try:
-        tokens = tokenise(sql)
-    except ValueError:
-        return " ".join(sql.split())
-    kept = (t.text for t in tokens if t.kind not in (TokenKind.SPACE, TokenKind.INTRODUCER))
-    return " ".join(kept).rstrip("; ")
+def as_shown(body: str) -> str:
+    """A trigger's body as information_schema shows it: strings with their escapes resolved, introducers left out."""
+    return "".join(_as_shown(t) for t in tokenise(body) if t.kind is not TokenKind.INTRODUCER)
 
 
+def _as_shown(token: Token) -> str:
+    if token.kind is not TokenKind.STRING or token.text[0] not in "'\"":
+        return token.text
+    quote = token.text[0]
+    inner = token.text[1:-1].replace(quote * 2, quote)
+    return quote + _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), inner) + quote
+
+
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _KINDS: dict[str, TokenKind] = {
     "space": TokenKind.SPACE,
     "comment": TokenKind.COMMENT,

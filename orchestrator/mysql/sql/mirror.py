@@ -13,7 +13,7 @@ from orchestrator.model.facts import Trigger
 from orchestrator.mysql import quote
 from orchestrator.mysql.relation import MIRROR_PREFIX, DerivedSql, PairSql, Relation, every
 from orchestrator.mysql.rules import Rule
-from orchestrator.mysql.tokens import normal_form
+from orchestrator.mysql.tokens import as_shown
 
 _NAME_CHARS = 64
 _ANSWER = "corresponds"
@@ -52,8 +52,8 @@ def drop_trigger(table: TableName, name: str, tag: str) -> str:
 
 def same_body(live: Trigger, wanted: str) -> bool:
     """Whether the live trigger does what ``wanted`` (a body, or a whole CREATE TRIGGER) says, under its mode."""
-    begins = wanted.find("BEGIN")
-    return normal_form(live.body) == normal_form(wanted[max(begins, 0) :]) and live.sql_mode == ""
+    begins = max(wanted.find("\nBEGIN") + 1, 0)
+    return live.body in (wanted[begins:], as_shown(wanted[begins:])) and live.sql_mode == ""
 
 
 def body(relation: Relation, table: TableName, event: str, name: str) -> str:
