@@ -130,7 +130,9 @@ class ConversionRule:
         return f"{exact(self.target, ref(self.target.name))} <=> {compared}"
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
-        return self.ok(ref), self.value(ref)
+        """A value that may raise is computed in the condition first: a SET that raises could leave NULL behind."""
+        ok, value = self.ok(ref), self.value(ref)
+        return f"ISNULL({value}) IN (0, 1)" if ok is None and self.may_raise else ok, value
 
     def loss_name(self, ref: Ref) -> str:
         return "'lossy'"

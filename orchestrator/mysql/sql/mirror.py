@@ -111,10 +111,13 @@ def _mend(pair: PairSql, first: list[str], second: list[str]) -> list[str]:
 
 
 def _asked(rule: Rule, question: str, indent: str) -> tuple[list[str], str]:
-    """(lines, answer): an expression that raises answers no, instead of skipping what hangs on the answer."""
+    """(lines, answer): an expression that raises answers no, instead of skipping what hangs on the answer.
+
+    A SET whose value raises leaves NULL in the variable (seen on 9.7), whatever stood there before.
+    """
     if not rule.may_raise:
         return [], question
-    return [f"{indent}SET {_ANSWER} = 0;", f"{indent}SET {_ANSWER} = {question};"], _ANSWER
+    return [f"{indent}SET {_ANSWER} = 0;", f"{indent}SET {_ANSWER} = {question};"], f"{_ANSWER} IS TRUE"
 
 
 def _branch(word: str, condition: str | None, lines: list[str]) -> list[str]:
