@@ -82,8 +82,10 @@ class Worker:
             while not stop.is_set():
                 self._statements = 0
                 self.work()
-                due = max(due + self._statements / per_second, self._setting.monotonic() - 1.0)
-                stop.wait(max(0.0, due - self._setting.monotonic()))
+                pause_s = self._statements / per_second
+                due = max(due + pause_s, self._setting.monotonic())
+                # Nobody clicks faster because the server is slow: a pause stays, and nothing is caught up in a burst.
+                stop.wait(max(due - self._setting.monotonic(), pause_s / 4))
         except Exception as error:
             # A mistake in the traffic must show in its figures, not only on stderr of a thread.
             self._tally.error(f"the traffic itself failed: {error!r}")
