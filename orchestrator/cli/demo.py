@@ -289,9 +289,9 @@ class Demo:
         """Every acknowledged write against both servers, value by value."""
         with contextlib.closing(Session(settings_for(pair.primary), role="ledger")) as primary:
             wait_caught_up(pair, primary)
-            differences = [("primary", d) for d in traffic.ledger.compare(primary, partners=False)]
+            differences = [("primary", d) for d in traffic.ledger.compare(primary)]
         with contextlib.closing(Session(settings_for(pair.replica), role="ledger")) as replica:
-            differences += [("replica", d) for d in traffic.ledger.compare(replica, partners=False)]
+            differences += [("replica", d) for d in traffic.ledger.compare(replica)]
         for where, difference in differences[:10]:
             self._say(f"LOST on the {where}: {difference}")
         return len(differences)
