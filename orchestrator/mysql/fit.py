@@ -198,6 +198,11 @@ def _bin(charset: str) -> str:
 
 
 def _wide(sql: str, kind: Kind) -> str:
+    """As utf8mb4, compared byte by byte with what says so."""
+    return f"{_utf8(sql, kind)} COLLATE utf8mb4_0900_bin"
+
+
+def _utf8(sql: str, kind: Kind) -> str:
     return sql if kind.charset == UTF8MB4 else f"CONVERT({sql} USING utf8mb4)"
 
 
@@ -207,7 +212,7 @@ def _label(sql: str, kind: Kind, target: Column) -> Fit | None:
     if kind.labels and set(kind.labels) <= set(target.type.labels):
         return Fit(sql)
     labels = ", ".join(quote.literal(label) for label in target.type.labels)
-    return Fit(sql, (f"{_wide(sql, kind)} COLLATE utf8mb4_0900_bin IN ({labels})",))
+    return Fit(sql, (f"{_wide(sql, kind)} IN ({labels})",))
 
 
 def _bytes(sql: str, kind: Kind, target: Column) -> Fit | None:
@@ -273,8 +278,8 @@ def _json(sql: str, kind: Kind, target: Column) -> Fit | None:
         return Fit(sql)
     if kind.family is not Family.TEXT:
         return None
-    document = f"CAST({_wide(sql, kind)} AS JSON)"
-    return Fit(document, (f"JSON_VALID({_wide(sql, kind)})",), implied=False)
+    document = _utf8(sql, kind)
+    return Fit(f"CAST({document} AS JSON)", (f"JSON_VALID({document})",), implied=False)
 
 
 _RULES: dict[Family, Callable[[str, Kind, Column], Fit | None]] = {

@@ -1,7 +1,7 @@
 """What kind of value an expression gives: from the column it copies, else from the server's own result metadata.
 
-The server is asked with typed NULLs in place of columns, so the answer is the same before and after ddl, and needs no
-privilege on the table.
+The server is asked over columns of the same types in a table of no rows, so the answer is the same before and after
+ddl, and needs no privilege.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _TEMPORALS = {10: "date", 14: "date", 12: "datetime", 7: "timestamp"}
 _BOUNDED_TEXTS = frozenset({15, 253, 254})
 _BYTES_A_CHARACTER = 4
 _NOT_FIXED = 31
-_TEXT_CHARS = 65_535
 _NO_SCHEMA = 1046
 UTF8MB4 = "utf8mb4"
 
@@ -80,12 +79,13 @@ def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
     if column := parsed.column:
         return kind_of_column(column)
     sql = parsed.render(lambda name: f"t.{quote.name(name)}")
-    source = _typed_nulls(parsed.columns)
+    source = _no_rows_of(parsed.columns)
     try:
-        field = session.fields(f"SELECT {sql}{source}{' LIMIT 0' if source else ''}")[0]
+        field = session.fields(f"SELECT {sql}{source}")[0]
         _refuse_unknown_zones(session, parsed, what)
         kind = _from_field(field)
-        charset = session.value(f"SELECT CHARSET({sql}){source}") if kind and kind.family is Family.TEXT else ""
+        # MIN gives a row where there is none; the character set is known without one.
+        charset = session.value(f"SELECT CHARSET(MIN({sql})){source}") if kind and kind.family is Family.TEXT else ""
     except ServerError as error:
         if error.cure is not Cure.STOP:
             raise
@@ -121,34 +121,20 @@ def _refuse_unknown_zones(session: Session, parsed: Parsed, what: str) -> None:
             )
 
 
-def _typed_nulls(columns: Sequence[Column]) -> str:
+def _no_rows_of(columns: Sequence[Column]) -> str:
+    """A FROM clause with columns of exactly these types, character sets and collations, and no rows.
+
+    Not CAST(NULL AS …): it knows fewer types, and a COLLATE there counts as the operator's own word in the expression.
+    """
     if not columns:
         return ""
-    return " FROM (SELECT " + ", ".join(f"{_typed_null(c)} AS {quote.name(c.name)}" for c in columns) + ") AS t"
+    declared = ", ".join(f"{quote.name(c.name)} {c.type}{_text_of(c)} PATH '$.c'" for c in columns)
+    return f" FROM JSON_TABLE('[]', '$[*]' COLUMNS ({declared})) AS t"
 
 
-def _typed_null(column: Column) -> str:
-    type_ = column.type
-    digits = f"({type_.length})" if type_.length else ""
-    match type_.family:
-        case Family.INTEGER | Family.BIT:
-            return f"CAST(NULL AS {'UNSIGNED' if type_.unsigned or type_.family is Family.BIT else 'SIGNED'})"
-        case Family.DECIMAL:
-            return f"CAST(NULL AS DECIMAL({type_.length or 10},{type_.scale or 0}))"
-        case Family.TEXT | Family.ENUM | Family.SET:
-            chars = min(kind_of_column(column).chars or _TEXT_CHARS, _TEXT_CHARS)
-            collate = f" COLLATE {column.collation}" if column.collation else ""
-            return f"CAST(NULL AS CHAR({chars}) CHARACTER SET {column.charset or UTF8MB4}){collate}"
-        case Family.BINARY:
-            return f"CAST(NULL AS BINARY({min(type_.length or _TEXT_CHARS, _TEXT_CHARS)}))"
-        case Family.TEMPORAL:
-            return "CAST(NULL AS DATE)" if type_.base == "date" else f"CAST(NULL AS DATETIME{digits})"
-        case Family.TIME:
-            return f"CAST(NULL AS TIME{digits})"
-        case Family.FLOAT | Family.YEAR | Family.JSON:
-            return f"CAST(NULL AS {type_.base.upper()})"
-        case Family.SPATIAL:
-            return "CAST(NULL AS BINARY)"
+def _text_of(column: Column) -> str:
+    charset = f" CHARACTER SET {column.charset}" if column.charset else ""
+    return charset + (f" COLLATE {column.collation}" if column.collation else "")
 
 
 def _from_field(field: ResultField) -> Kind | None:

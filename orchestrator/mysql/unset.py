@@ -17,11 +17,12 @@ _NOW = re.compile(r"(?:CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(?:\(([0-6
 @dataclass(frozen=True, slots=True)
 class Unset:
     """``default``: the default's SQL where it is a literal. ``inserted``: what an INSERT without the column gives it,
-    None when it must name the column."""
+    None when it must name the column. ``is_moment``: the moment of the INSERT."""
 
     column: Column
     default: str | None
     inserted: str | None
+    is_moment: bool = False
 
     def now(self, ref: Ref) -> str:
         """The stored value is NULL or the literal default."""
@@ -49,7 +50,7 @@ def unset_of(column: Column, what: str) -> Unset:
     moment = _NOW.fullmatch(default.text)
     if moment:
         sql = f"CURRENT_TIMESTAMP({column.type.length or 0})"
-        return Unset(column, None, exact(column, sql) if column.type.base == "timestamp" else sql)
+        return Unset(column, None, exact(column, sql) if column.type.base == "timestamp" else sql, True)
     if default.is_expression:
         raise RunbookError(
             f"{what}: the default of {column.name} is the expression {default.text}",

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.errors import RunbookError
-from orchestrator.model.contract import Copy, Expression, Mapping, Match, Unmapped, ValueMap
+from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableName, Unmapped, ValueMap
+from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
+from orchestrator.runbook import load
 from orchestrator.sandbox.server import Server
 from tests.support.mirrored import Mirrored, cell, mirrored, new_column, settings_of
 from tests.support.servers import connect, script, sql
 
+RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO"
 
 
@@ -145,8 +151,8 @@ def test_zero_dates_go_nowhere_without_a_rule(primary: Server, schema: str) -> N
 
 def test_text_becomes_json_where_it_is_json(primary: Server, schema: str) -> None:
     ddl = """CREATE TABLE t (id INT PRIMARY KEY, b TEXT NULL);
-      INSERT INTO t VALUES (1,'{"b":1,"a":2}'),(2,'[1.0, 1e2,100]'),(3,'{"a":1,"a":2}'),(4,'{"s":"\\\\ud83d\\\\ude00"}'),
-      (5,''),(6,'{bad'),(7,NULL)"""
+      INSERT INTO t VALUES (1,'{"b":1,"a":2}'),(2,'[1.0, 1e2,100]'),(3,'{"a":1,"a":2}'),
+      (4,'{"s":"\\\\ud83d\\\\ude00"}'),(5,''),(6,'{bad'),(7,NULL)"""
     made = mirrored(primary, schema, ddl, (new_column("j", "json"),), Mapping("j", "b", Copy(), Copy()))
     made.expand()
     relation = made.mirror()
@@ -416,3 +422,53 @@ def test_keep_copies_only_what_fits(primary: Server, schema: str) -> None:
     made.fill(relation)
     assert made.all("n") == ["alpha", "keep", None, None]
     assert made.all(relation.mappings[0].mismatch_class(cell, "old-is-truth")) == [None, None, "unfit", "unfit"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "default", "forward", "backward", "fine"),
+    [
+        ("bigint", "120000", "s * 1000", "n DIV 1000", True),
+        ("bigint", "119500", "s * 1000", "n DIV 1000", False),
+        ("bigint", None, "s * 1000", "COALESCE(n DIV 1000, 0)", False),
+        ("bigint", None, "s * 1000", "n DIV 1000", True),
+        ("varchar(9)", "1", "CAST(s AS CHAR)", "CAST(n AS SIGNED)", True),
+        ("varchar(9)", "01", "CAST(s AS CHAR)", "CAST(n AS SIGNED)", False),
+    ],
+)
+def test_a_default_of_a_computed_pair_survives_the_round_trip(
+    primary: Server, schema: str, type_: str, default: str | None, forward: str, backward: str, fine: bool
+) -> None:
+    ddl = "CREATE TABLE t (id INT PRIMARY KEY, s INT NOT NULL DEFAULT 120)"
+    mapping = Mapping("n", "s", Expression(forward), Expression(backward))
+    made = mirrored(primary, schema, ddl, (new_column("n", type_, default),), mapping)
+    if fine:
+        made.relation()
+    else:
+        assert "default" in refused(made).seen
+
+
+@pytest.mark.parametrize("name", ["aijob", "orders", "documents"])
+def test_the_mappings_of_every_runbook_are_accepted(primary: Server, schema: str, name: str) -> None:
+    runbook = load(RUNBOOKS / f"{name}.yaml")
+    script(primary, (RUNBOOKS / "sandbox" / f"{name}.sql").read_text(), schema)
+    contract = replace(runbook.contract, table=TableName(schema, runbook.contract.table.name))
+    with closing(Session(settings_of(primary))) as session:
+        shape = read_shape(session, contract.table)
+        assert shape is not None
+        relation = load_relation(session, contract, shape)
+    assert len(relation.mappings) == len(contract.mappings)
+    assert check_pairs(contract, shape) == []
+
+
+def test_an_expression_may_name_a_collation_of_its_own(primary: Server, schema: str) -> None:
+    ddl = """CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) COLLATE utf8mb4_unicode_ci, b VARCHAR(9));
+      INSERT INTO t VALUES (1, 'x', 'X'), (2, 'y', 'y')"""
+    same = derived("n", "IF(a COLLATE utf8mb4_bin = b, a COLLATE utf8mb4_bin, 'differs')", follows=True)
+    code = derived("m", "REPLACE(a COLLATE utf8mb4_bin, 'x', 'ok')", follows=True)
+    columns = (new_column("n", "varchar(9)"), new_column("m", "enum('ok','y')"))
+    made = mirrored(primary, schema, ddl, columns, same, code)
+    made.expand()
+    relation = made.mirror()
+    made.fill(relation)
+    says(primary, schema, "UPDATE t SET a = 'x', b = 'x' WHERE id = 2")
+    assert made.all(f"n, m, {relation.holds(cell)}") == [("differs", "ok", 1), ("x", "ok", 1)]
