@@ -16,14 +16,28 @@ import pymysql
 import pytest
 
 from orchestrator.drivers.rows import FillDriver
+from orchestrator.drivers.rows.passes import Halt
 from orchestrator.errors import Fenced
 from orchestrator.model.contract import TableName
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
 from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql import packets
+from orchestrator.mysql.sql.packets import Move
+from orchestrator.mysql.sql.positions import Fence, PassName
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT, Account
 from tests.support.orders import fill, make_orders, site
-from tests.support.rows import ToldBeat, begin_rollout, fill_pass, take_over
+from tests.support.rows import (
+    ROLLOUT,
+    VISIT,
+    ToldBeat,
+    begin_rollout,
+    fill_pass,
+    paused_after,
+    reader_of,
+    take_over,
+)
 from tests.support.servers import connect, script, sql, wait_for
 from tests.support.state import settings_of
 
@@ -276,21 +290,43 @@ def test_a_row_that_moves_behind_the_position_is_swept(primary: Server, orders: 
     assert unfilled(primary, orders) == 0
 
 
-def test_connections_killed_at_any_moment_lose_no_row_and_double_none(primary: Server, schema: str) -> None:
-    script(primary, "CREATE TABLE visits (id INT PRIMARY KEY, v INT NOT NULL DEFAULT 0)", schema)
+def visits(server: Server, schema: str, rows: int) -> TableName:
+    """A table whose ``v`` counts how often a row was written."""
     script(
-        primary,
-        "INSERT INTO visits (id) WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 400)"
-        " SELECT i FROM n",
+        server,
+        "CREATE TABLE visits (id INT PRIMARY KEY, v INT NOT NULL DEFAULT 0);"
+        "INSERT INTO visits (id) WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n"
+        f" WHERE i < {rows}) SELECT i FROM n",
         schema,
     )
-    begin_rollout(primary)
+    begin_rollout(server)
+    return TableName(schema, "visits")
+
+
+@pytest.mark.parametrize(("epoch", "at"), [(1, None), (0, (20,)), (2, (20,)), (1, (30,)), (1, (10,))])
+def test_a_packet_from_another_epoch_or_another_position_changes_nothing(
+    primary: Server, schema: str, epoch: int, at: Key | None
+) -> None:
+    table = visits(primary, schema, 50)
+    with closing(Session(settings_of(primary))) as session:
+        with pytest.raises(Halt):
+            fill_pass(session, table, ToldBeat(answer=paused_after(2)), rows=10).run()
+        reader = reader_of(session, table, VISIT.counted)
+        fence = Fence(PassName("_rollout", ROLLOUT, 1, "backfill"), epoch, at)
+        late = packets.batch(reader.space, fence, Move((40,), 20, 20, last=False), VISIT.write, "/* late */")
+        assert packets.moved(session.packet(late)).fenced
+    assert sql(primary, f"SELECT SUM(v), MAX(v) FROM {schema}.visits") == [(20, 1)]
+    assert position(primary) == (20, 20, 0, 0)
+
+
+def test_connections_killed_at_any_moment_lose_no_row_and_double_none(primary: Server, schema: str) -> None:
+    table = visits(primary, schema, 400)
     done = threading.Event()
     with closing(Session(settings_of(primary))) as session:
         killer = threading.Thread(target=_kill_on_and_on, args=(primary, done))
         killer.start()
         try:
-            outcome = fill_pass(session, TableName(schema, "visits"), ToldBeat(), rows=10).run()
+            outcome = fill_pass(session, table, ToldBeat(), rows=10).run()
         finally:
             done.set()
             killer.join()
