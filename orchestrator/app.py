@@ -33,6 +33,7 @@ from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
+from orchestrator.runbook import lint
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
@@ -174,6 +175,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     drivers = _drivers(site, observer, ramp)
     parts = Parts(
         runbook=runbook,
+        findings=lambda: lint(runbook),
         store=store,
         observer=observer,
         flags=flags,

@@ -17,7 +17,7 @@ from orchestrator.model.state import Record
 from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, ChangeColumn, ProveForeignKey, Step
 from orchestrator.model.types import Family
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import key_problems, shape_of, table_problems, value_problems
+from phases.demands import constraint_problems, key_problems, shape_of, table_problems, value_problems
 
 NAME = "ddl"
 # One length byte up to here, two beyond: MySQL can extend a VARCHAR in place only on one side of this line.
@@ -38,6 +38,7 @@ class Ddl:
         diff = compare_shape(runbook.contract, shape)
         return (
             *key_problems(facts),
+            *constraint_problems(runbook, facts),
             *_different(diff),
             *_changes(runbook, shape, diff),
             *_indexes(runbook, shape),
@@ -94,8 +95,7 @@ def _different(diff: ShapeDiff) -> Sequence[Problem]:
 
 
 def _indexes(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
-    """Every column that an index or key names exists, or is added; a unique index must not hold a mapped column
-    alone."""
+    """Every column that an index or key names exists, or is added."""
     known = {c.name.lower() for c in shape.columns} | {c.name.lower() for c in runbook.contract.columns}
     wanted = [(f"index {i.name}", p) for i in runbook.contract.indexes for p in i.parts]
     wanted += [(f"foreign key {f.name}", IndexPart(c)) for f in runbook.contract.foreign_keys for c in f.columns]

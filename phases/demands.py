@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from orchestrator.errors import Held
 from orchestrator.model.facts import Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape, T
+from orchestrator.model.runbook import Runbook
 from orchestrator.model.verdict import Problem, ProblemKind
+
+_PARTNER = "partner-constrained"
 
 
 def seen(what: str, reading: Reading[T] | None) -> T:
@@ -80,6 +83,42 @@ def key_problems(facts: Facts) -> Sequence[Problem]:
             "give the table such a key first; rows without one cannot be walked exactly once",
         ),
     )
+
+
+def constraint_problems(runbook: Runbook, facts: Facts) -> Sequence[Problem]:
+    """The mirror writes both columns of a pair: no constraint of the live table may fail, or delete, because of that.
+
+    Indexes and keys of the contract itself are judged when the file is linted. Waived as ``partner-constrained``.
+    """
+    shape = facts.shape.value if facts.shape is not None else None
+    if shape is None or runbook.waived(_PARTNER):
+        return ()
+    contract = runbook.contract
+    ours = {i.name.lower() for i in contract.indexes} | {f.name.lower() for f in contract.foreign_keys}
+    held: list[tuple[str, str, Sequence[str]]] = [
+        (f"the unique index {i.name}", i.name, i.columns) for i in shape.indexes if i.unique
+    ]
+    held += [(f"the foreign key {f.name}", f.name, f.columns) for f in shape.foreign_keys]
+    names = tuple(c.name for c in shape.columns)
+    held += [(f"the CHECK {name}", name, _named(clause, names)) for name, clause in shape.checks]
+    written = {m.new.lower(): m for m in contract.mappings} | {m.old.lower(): m for m in contract.pairs if m.old}
+    return tuple(
+        _runbook(
+            _PARTNER,
+            f"{column} of the mapping {written[column.lower()]} is in {what}",
+            "a mapped column is in no UNIQUE, FOREIGN KEY or CHECK that its counterpart is not in too: the mirror "
+            "writes it, and the application's statement could fail because of that",
+            f"leave that mapping out, or waive {_PARTNER} when its counterpart is constrained in the same way",
+        )
+        for what, name, columns in held
+        for column in columns
+        if name.lower() not in ours and column.lower() in written
+    )
+
+
+def _named(clause: str, columns: Sequence[str]) -> Sequence[str]:
+    """The columns that a CHECK names; the server quotes them all."""
+    return [c for c in columns if f"`{c.replace('`', '``').lower()}`" in clause.lower()]
 
 
 def value_problems(facts: Facts) -> Sequence[Problem]:

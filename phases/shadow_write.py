@@ -11,7 +11,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
 from orchestrator.model.step import Compare, Fill, InstallTrigger, Soak, Step
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import key_problems, mirror_of, shape_of, value_problems
+from phases.demands import constraint_problems, key_problems, mirror_of, shape_of, value_problems
 
 NAME = "shadow-write"
 
@@ -39,7 +39,7 @@ class ShadowWrite:
             else ()
         )
         values = () if record.both_written else value_problems(facts)
-        return (*key_problems(facts), *a_replica, *values)
+        return (*key_problems(facts), *constraint_problems(runbook, facts), *a_replica, *values)
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared
+from orchestrator.cli.shared import answer, shared, show_plan
 from orchestrator.errors import Exit, UsageError
 
 
@@ -35,7 +35,7 @@ def plan(
     ] = False,
 ) -> None:
     """Show everything that would happen. Writes nothing, and a SELECT-only account will do."""
-    from orchestrator.cli.render import plan_text, plan_words
+    from orchestrator.cli.render import plan_words
     from orchestrator.model.state import FORWARD
 
     if phase is not None and phase not in FORWARD:
@@ -43,14 +43,9 @@ def plan(
     of = shared(context)
     with of.opened() as app:
         planned = app.planner.plan(phase)
-        words = plan_words(planned)
         if output is not None:
-            _write(output, json.dumps(words, indent=1, ensure_ascii=False, default=str))
-        answer(of, words, plan_text(planned, sql=sql))
-        if planned.problems:
-            from orchestrator.engine.judging import refusal
-
-            raise refusal(planned.problems)
+            _write(output, json.dumps(plan_words(planned), indent=1, ensure_ascii=False, default=str))
+        show_plan(of, planned, sql=sql)
         if detailed_exitcode and planned.something_to_do:
             raise typer.Exit(int(Exit.SOMETHING_TO_DO))
 

@@ -20,6 +20,7 @@ from orchestrator.settings import ServerSettings
 if TYPE_CHECKING:
     from orchestrator.app import App
     from orchestrator.cli.signals import Interrupts
+    from orchestrator.engine.plan import Plan
     from orchestrator.model.runbook import Runbook
 
 
@@ -70,6 +71,23 @@ def shared(context: typer.Context) -> Shared:
 def answer(of: Shared, data: dict[str, Any], text: str) -> None:
     """One object on standard output: JSON where it was asked for, else text for people."""
     print(json.dumps(data, ensure_ascii=False, default=str) if of.json else text)
+
+
+def show_plan(of: Shared, plan: Plan, *, sql: bool) -> None:
+    """The plan on standard output, and what refuses it as its error: in JSON both are one object."""
+    from orchestrator.cli.render import plan_text, plan_words
+    from orchestrator.engine.judging import refusal
+
+    error = refusal(plan.problems) if plan.problems else None
+    if not of.json:
+        print(plan_text(plan, sql=sql))
+        if error is not None:
+            sys.stdout.flush()
+            raise error
+        return
+    answer(of, plan_words(plan) | (error.as_dict() if error is not None else {}), "")
+    if error is not None:
+        raise typer.Exit(int(error.exit_code))
 
 
 def confirmed(yes: bool, question: str) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from orchestrator.cli.shared import Shared, answer, confirmed, shared
+from orchestrator.cli.shared import Shared, answer, confirmed, shared, show_plan
 from orchestrator.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from orchestrator.app import App
     from orchestrator.engine import Ended
+    from orchestrator.engine.plan import Plan
 
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 Reason = Annotated[str, typer.Option(help="Why; kept in the history.")]
@@ -50,17 +51,14 @@ def next_(
     with _acting(of) as app:
         ready = app.commands.ready(phase)
         if not isinstance(ready, str):
-            from orchestrator.cli.render import plan_text
-
-            planned = app.planner.plan(ready.name)
             if dry_run:
-                answer(of, plan_json(app, ready.name), plan_text(planned, sql=True))
+                show_plan(of, app.planner.plan(ready.name), sql=True)
                 return
             if plan is not None:
-                _same_plan(plan, planned.fingerprint)
+                _same_plan(plan, app.planner.fingerprint())
             if not yes:
-                print(plan_text(planned, sql=False), file=sys.stderr)
-            confirmed(yes, f"Do {ready.name} now?")
+                _shown_before(app.planner.plan(ready.name))
+                confirmed(yes, f"Do {ready.name} now?")
         _ran(of, lambda: app.commands.next(phase, cast(Literal["", "new_wins", "old_wins"], on_conflict)))
 
 
@@ -95,17 +93,12 @@ def rollback(
     _known_phase(to or None)
     of, accepted = shared(context), _accepted(accept_loss)
     with _acting(of) as app:
-        from orchestrator.cli.render import plan_text
-
         if dry_run or not yes:
             planned = app.planner.plan_back(to)
-            text = plan_text(planned, sql=dry_run)
             if dry_run:
-                from orchestrator.cli.render import plan_words
-
-                answer(of, plan_words(planned), text)
+                show_plan(of, planned, sql=True)
                 return
-            print(text, file=sys.stderr)
+            _shown_before(planned)
             meter = planned.facts.meter.value if planned.facts.meter is not None else None
             loses = meter is not None and meter.rows and any(s.key == "remove-mirror" for s in planned.stages[0].steps)
             if loses and meter is not None and not accepted:
@@ -194,10 +187,14 @@ def _ran(of: Shared, act) -> None:  # type: ignore[no-untyped-def]  # a command 
     answer(of, {"state": record.state.value, "phase": record.phase, "note": ended.note}, ended_text(ended))
 
 
-def plan_json(app: App, phase: str | None) -> dict[str, object]:
-    from orchestrator.cli.render import plan_words
+def _shown_before(planned: Plan) -> None:
+    """What is about to be confirmed, on standard error. Raises its refusal: then there is nothing to confirm."""
+    from orchestrator.cli.render import plan_text
+    from orchestrator.engine.judging import refusal
 
-    return plan_words(app.planner.plan(phase))
+    print(plan_text(planned, sql=False), file=sys.stderr)
+    if planned.problems:
+        raise refusal(planned.problems)
 
 
 def _same_plan(path: Path, fingerprint: str) -> None:

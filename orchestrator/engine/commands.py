@@ -191,8 +191,10 @@ class Commands:
             fresh = replace(fresh, epoch=lease.epoch, target=target, accepted=accepted, on_conflict=on_conflict)
             fresh = self._entry.created(fresh)
             fresh = self._entry.settings_noted(fresh)
-            started = self._engine.record(resumed(fresh, planner.name), EventKind.STARTED)
-            return self._engine.walk(started, lease, planner)
+            there = self._entry.already_there(fresh, planner.name)
+            started = self._engine.record(resumed(fresh, planner.name), EventKind.STARTED, there)
+            ended = self._engine.walk(started, lease, planner)
+            return ended if there in ended.note else replace(ended, note=f"{ended.note}; {there}")
 
     @contextmanager
     def _lease(self, *, patient: bool = False) -> Iterator[Lease]:

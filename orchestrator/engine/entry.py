@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.engine.judging import refusal, refused
@@ -11,8 +12,10 @@ from orchestrator.engine.walk import Engine
 from orchestrator.errors import ConfigurationError, RunbookError
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
-from orchestrator.model.state import Event, EventKind, Record, State
+from orchestrator.model.shape_diff import compare_shape
+from orchestrator.model.state import FORWARD, Event, EventKind, Record, State
 from orchestrator.model.step import Step, StepClass
+from orchestrator.model.verdict import Problem
 from orchestrator.ports import Lease, Phase
 
 _INTERRUPTED = frozenset({State.RUNNING, State.HELD, State.PAUSED, State.NEEDS_HUMAN})
@@ -59,9 +62,21 @@ class Entry:
             problems = phase.problems(self._p.runbook, facts, record)
         else:
             refusals = refused(self._p.judge.before(StepClass.EXCLUSIVE)) if phase.name in _WRITES else ()
-            problems = (*refusals, *phase.problems(self._p.runbook, facts, record))
+            problems = (*self.findings(record), *refusals, *phase.problems(self._p.runbook, facts, record))
         if problems:
             raise refusal(tuple(problems))
+
+    def findings(self, record: Record) -> Sequence[Problem]:
+        """What the runbook's text shows to be wrong. It keeps a rollout from beginning, and holds up none that has."""
+        return () if record.revision else self._p.findings()
+
+    def already_there(self, record: Record, phase: str) -> str:
+        """What ddl will find there as wanted although no earlier visit of ours left it; "" for the other stages."""
+        ours = record.phase == phase and record.state in _INTERRUPTED
+        shape = self._p.observer.look(frozenset({Need.SHAPE})).shape if phase == FORWARD[0] and not ours else None
+        if shape is None or shape.value is None:
+            return ""
+        return compare_shape(self._p.runbook.contract, shape.value).already_there
 
     def created(self, record: Record) -> Record:
         """Store a record that is new. Raises Held when another open rollout is on the table."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.judging import Judge
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask
+from orchestrator.model.verdict import Problem
 from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, Store, Watcher
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """``forward`` are the five stages in order. ``interrupted`` tells what a signal to this process asks for."""
+    """``findings``: what the runbook's text alone shows to be wrong. ``forward`` are the five stages in order.
+    ``interrupted`` tells what a signal to this process asks for."""
 
     runbook: Runbook
+    findings: Callable[[], Sequence[Problem]]
     store: Store
     observer: Observer
     flags: Flags

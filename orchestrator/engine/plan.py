@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.engine.entry import Entry, resumed
+from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, RolloutError
 from orchestrator.model.facts import Facts, Need, SizeFacts
-from orchestrator.model.shape_diff import shape_digest
+from orchestrator.model.shape_diff import compare_shape, shape_digest
 from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import AddColumns, AddIndex, Step, StepClass, step_class, step_key
-from orchestrator.model.verdict import Problem, Verdict
+from orchestrator.model.verdict import Problem, ProblemKind, Verdict
 from orchestrator.ports import Phase
 
 _NEEDS = frozenset(
@@ -104,11 +105,14 @@ class Planner:
         facts = self._p.observer.look(_NEEDS)
         names = [n for n in FORWARD if n not in record.done and (only is None or n == only)]
         stages = tuple(self._stage(n, record, facts) for n in names)
-        problems = tuple(
+        problems = [
             problem
             for name in names
             for problem in self._phase(name).problems(self._p.runbook, facts, _as_if(record, name))
-        )
+        ]
+        verdicts = self._p.judge.everything()
+        # Small accounts may plan, so a missing privilege is only shown; a server on which nothing can be done is not.
+        wrong = [p for p in refused(verdicts) if p.kind is ProblemKind.CONFIGURATION] if stages else []
         return Plan(
             rollout=record.id,
             record=record,
@@ -117,8 +121,8 @@ class Planner:
             fingerprint=self.fingerprint(record, facts),
             stages=stages,
             budgets=_budgets(facts, stages),
-            verdicts=self._p.judge.everything(),
-            problems=tuple(dict.fromkeys(problems)),
+            verdicts=verdicts,
+            problems=tuple(dict.fromkeys((*self._entry.findings(record), *wrong, *problems))),
         )
 
     def plan_back(self, target: str) -> Plan:
@@ -174,13 +178,20 @@ class Planner:
             number=FORWARD.index(name) + 1 if name in FORWARD else 0,
             name=name,
             state="ahead" if record.next_phase != name else "next",
-            what=_what(steps),
+            what=_what(steps) + self._already_there(name, facts),
             blocks=_blocks_in_all(steps, self._p.runbook.limits.stall_budget_s),
             takes=_takes(self._p, steps, size),
             way_back=_WAY_BACK.get(name, "forward again"),
             steps=planned,
             problem=problem,
         )
+
+    def _already_there(self, name: str, facts: Facts) -> str:
+        shape = facts.shape.value if facts.shape is not None else None
+        if name != FORWARD[0] or shape is None:
+            return ""
+        found = compare_shape(self._p.runbook.contract, shape).already_there
+        return f"; {found}" if found else ""
 
 
 _WAY_BACK = {

@@ -67,6 +67,18 @@ class ShapeDiff:
         """What no step of ours mends: it is there under our name and is somebody else's."""
         return self.columns_different + self.indexes_different + self.foreign_keys_different
 
+    @property
+    def already_there(self) -> str:
+        """What needs no step because the table has it as wanted, for a person; "" when nothing is."""
+        kinds = (
+            ("columns", [c.name for c in self.columns_equal]),
+            ("changes", [c.name for c in self.changes_equal]),
+            ("indexes", [i.name for i in self.indexes_equal]),
+            ("foreign keys", [f.name for f in self.foreign_keys_equal]),
+        )
+        found = ", ".join(f"{kind} {' '.join(names)}" for kind, names in kinds if names)
+        return f"already there as wanted, not added again: {found}" if found else ""
+
 
 def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
     """Sort all that the contract adds by what the live table has of it. Names compare as MySQL does, without case."""

@@ -339,6 +339,7 @@ class Stage:
         self.events: list[str] = []
         self.parts = Parts(
             runbook=self.runbook,
+            findings=lambda: (),
             store=self.store,
             observer=self.observer,
             flags=self.flags,
