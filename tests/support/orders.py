@@ -112,7 +112,8 @@ def fill(
         table=TableName(schema, "orders"),
         walk=1,
         pass_name=pass_name,
-        target_time_s=0.08,
+        # Long, so that a busy machine does not change the size of a batch.
+        target_time_s=60.0,
         max_batch_rows=rows,
         on_conflict=on_conflict,
     )

@@ -73,36 +73,29 @@ class FillPass:
         """The position row as it stands, created or taken over when need be."""
         session, epoch = self._w.reader.session, self._w.listening.epoch
 
-        def ask() -> Position:
-            row = session.one(positions.read(self._of))
-            if row is None:
+        def ask() -> tuple[Position, int]:
+            if session.one(positions.read(self._of)) is None:
                 hi = self._w.reader.last()
                 total = estimate_of(session.query(estimate(self._w.reader.space))) if hi is not None else 0
                 session.execute(positions.begin(self._of, epoch, hi, total))
             session.execute(positions.adopt(self._of, epoch))
             return self._read()
 
-        position = persist(ask, self._w.backoff, self.pause)
+        position, total = persist(ask, self._w.backoff, self.pause)
         listening = self._w.listening
-        listening.note, listening.done = self._of.name, position.rows_done
-        listening.total = persist(self._total, self._w.backoff, self.pause)
+        listening.note, listening.done, listening.total = self._of.name, position.rows_done, total
         return position
 
-    def _read(self) -> Position:
-        """The position row now. Raises Fenced when it has another holder's epoch, or is gone."""
+    def _read(self) -> tuple[Position, int]:
+        """The position row now, and the rows it expects. Raises Fenced: it is gone, or has another epoch."""
         row = self._w.reader.session.one(positions.read(self._of))
-        position = None if row is None else positions.position_of(row)
-        if position is None or position.epoch != self._w.listening.epoch:
+        if row is None or positions.position_of(row).epoch != self._w.listening.epoch:
             raise Fenced(
                 f"the position of {self._of.name} belongs to another holder",
                 "the lease that this command took",
                 "rollout status, then the same command when nobody else works",
             )
-        return position
-
-    def _total(self) -> int:
-        row = self._w.reader.session.one(positions.read(self._of))
-        return positions.rows_total_of(row) if row else 0
+        return positions.position_of(row), positions.rows_total_of(row)
 
     def _next(self, position: Position) -> Stretch:
         """The next rows, few enough that writing those that need it takes about the target time."""
@@ -172,7 +165,7 @@ class FillPass:
 
     def _reread(self, position: Position) -> Position:
         """What is true after a packet that was refused or not answered: an earlier one may have moved the position."""
-        now = persist(self._read, self._w.backoff, self.pause)
+        now, _ = persist(self._read, self._w.backoff, self.pause)
         if now != position:
             self._tried, self._unanswered = 0, False
             self._w.listening.done = now.rows_done
