@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import product
+from random import Random
 from typing import Any
 
 import pymysql
@@ -93,9 +96,10 @@ class Ground:
         return dict(zip(names, found, strict=True))
 
 
-def create(session: Session, relation: Relation, table: TableName, event: str) -> None:
+def create(session: Session, relation: Relation, table: TableName, event: str, name: str = "") -> None:
+    name = name or mirror.trigger_name("r", event)
     session.execute("SET SESSION sql_mode = ''")
-    session.execute(mirror.create_trigger(relation, table, event, mirror.trigger_name("r", event), "/* rollout:r */"))
+    session.execute(mirror.create_trigger(relation, table, event, name, "/* rollout:r */"))
     session.execute("SET SESSION sql_mode = %s", (SQL_MODE,))
 
 
@@ -214,6 +218,55 @@ def test_a_mirror_follows_the_rules_and_never_hurts(ground: Ground, statements: 
             plain = ground.row("plain", key)
             assert plain is not None
             assert {c.old: after[c.old] for c in CASES} == {c.old: plain[c.old] for c in CASES}
+
+
+Change = tuple[tuple[Any, Any], tuple[Any, Any]]
+ROWS = 400
+
+
+def changes_of(case: PairCase, random: Random) -> list[Change]:
+    """As many changes from one pair of values to another as there are rows; each of them once, while they last."""
+    states = list(product(case.old_values, case.new_values))
+    every = list(product(states, states))
+    random.shuffle(every)
+    return [every[i % len(every)] for i in range(ROWS)]
+
+
+def put(ground: Ground, table: str, of: dict[str, list[tuple[Any, Any]]]) -> None:
+    names = ", ".join(f"{c.old}, {c.new}" for c in CASES)
+    marks = ", ".join(["%s"] * (2 * len(CASES) + 1))
+    rows = [(i, *(value for c in CASES for value in of[c.name][i])) for i in range(ROWS)]
+    with ground.application.cursor() as cursor:
+        cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00'")
+        cursor.executemany(f"INSERT INTO {table} (id, {names}) VALUES ({marks})", rows)
+
+
+def got(ground: Ground, table: str, case: PairCase) -> list[tuple[Any, Any]]:
+    shown = f"{case.read_old.format(case.old)}, {case.read_new.format(case.new)}"
+    rows = ground.session.query(f"SELECT {shown} FROM {ground.schema}.{table} ORDER BY id")
+    return [(old, new) for old, new in rows]
+
+
+def test_every_change_of_a_pair_follows_the_rules(ground: Ground) -> None:
+    seed = int.from_bytes(os.urandom(4), "big")
+    print(f"seed {seed}")
+    random = Random(seed)
+    changes = {case.name: changes_of(case, random) for case in CASES}
+    for table in ("updated", "inserted", "said"):
+        script(ground.server, f"SET sql_mode = ''; CREATE TABLE {ground.schema}.{table} LIKE {ground.schema}.plain")
+    put(ground, "updated", {name: [before for before, _ in of] for name, of in changes.items()})
+    put(ground, "said", {name: [after for _, after in of] for name, of in changes.items()})
+    for table, event in (("updated", "update"), ("inserted", "insert")):
+        create(ground.session, ground.relation, TableName(ground.schema, table), event, f"{table}_mirror")
+    sets = ", ".join(f"t.{column} = s.{column}" for column in BY_COLUMN)
+    with ground.application.cursor() as cursor:
+        cursor.execute(f"UPDATE updated t JOIN said s USING (id) SET {sets}")
+        cursor.execute("INSERT INTO inserted SELECT * FROM said")
+    for case in CASES:
+        rows = zip(changes[case.name], got(ground, "updated", case), got(ground, "inserted", case), strict=True)
+        for change, after_update, after_insert in rows:
+            assert after_update == case.updated(*change, ground.winner), (case.name, change)
+            assert after_insert == case.inserted(*change[1], ground.winner), (case.name, change[1])
 
 
 CELLS = st.fixed_dictionaries(

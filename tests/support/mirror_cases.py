@@ -305,7 +305,7 @@ CASES: tuple[PairCase, ...] = (
         COPY,
         as_is,
         latin,
-        (None, "é", "“q”", "plain"),
+        (None, "é", "“q”", "?", "plain"),
         (None, "é", "😀", "日本", "?", "plain"),
     ),
     PairCase(
