@@ -15,6 +15,7 @@ from orchestrator.mysql.columns import columns_after_ddl
 from orchestrator.mysql.compile import compile_rule
 from orchestrator.mysql.expression import Ref
 from orchestrator.mysql.pairs import DerivedSql, PairSql, Truth, every, some
+from orchestrator.mysql.rules import null_of
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.unset import unset_of
 
@@ -106,7 +107,7 @@ def _refuse_default(session: Session, pair: PairSql) -> None:
     default = pair.unset.default or pair.unset.inserted
     if default is None or pair.unset.is_moment or pair.forward.columns != (pair.old,) or pair.new_side != (pair.new,):
         return
-    given = "CAST(NULL AS CHAR)" if default == "NULL" and pair.new.charset else default
+    given = null_of(pair.new) if default == "NULL" else default
     if session.value(f"SELECT {pair.returns(lambda _: given)}") == 0:
         raise RunbookError(
             f"{pair.name}: the default {default} of {pair.new.name} goes back to a value that comes again as another",

@@ -57,6 +57,11 @@ class Rule(Protocol):
         ...
 
 
+def null_of(column: Column) -> str:
+    """NULL that can be compared as text: a bare NULL is a binary string, which takes no collation."""
+    return "CAST(NULL AS CHAR)" if column.charset else "NULL"
+
+
 def both(one: str | None, other: str | None) -> str | None:
     if one is None or other is None:
         return one if other is None else other
@@ -152,7 +157,13 @@ class MapRule:
         return False
 
     def value(self, ref: Ref) -> str:
+        if self.rest is None and set(self._results) == {"NULL"}:
+            return null_of(self.target)
         return self._case(ref, "NULL" if self.rest is None else self.rest.value(ref))
+
+    @property
+    def _results(self) -> tuple[str, ...]:
+        return (*(() if self.when_null is None else (self.when_null,)), *(r for _, r in self.when))
 
     def known(self, ref: Ref) -> str | None:
         return None if self.rest is not None else self._named(ref)
@@ -174,7 +185,7 @@ class MapRule:
             fits = self.fits(ref)
             same = f"{target} <=> {self.value(ref)}"
             return same if fits is None else f"({same}) AND ({fits})"
-        if "NULL" in (self.when_null, *(r for _, r in self.when)):
+        if "NULL" in self._results:
             return f"({self._named(ref)}) AND {target} <=> {self.value(ref)}"
         return f"({target} = {self.value(ref)}) IS TRUE"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,16 +17,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.model.contract import Contract, TableName, Winner
+from orchestrator.errors import RunbookError
+from orchestrator.model.contract import Column, Contract, TableName, Unmapped, Winner
+from orchestrator.model.facts import Shape
+from orchestrator.model.types import parse_type
 from orchestrator.mysql import quote
-from orchestrator.mysql.relation import Relation, load_relation
+from orchestrator.mysql.relation import PairSql, Relation, load_relation
 from orchestrator.mysql.session import SQL_MODE, Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.mirror_cases import CASES
-from tests.support.mirror_model import Lost, PairCase
+from tests.support.mirror_model import Lost, PairCase, spec
 from tests.support.servers import connect, script
 
 # The servers make an example slow: the everyday profiles take few, the long one many.
@@ -274,22 +278,25 @@ CELLS = st.fixed_dictionaries(
 )
 
 
+def questions(pair: PairSql) -> dict[str, str]:
+    ref = cell("t")
+    return {
+        "holds": pair.holds(ref),
+        "corresponds": pair.corresponds(ref),
+        "pending": pair.pending(ref),
+        "lossy": pair.lossy(ref),
+        "old": pair.mismatch_class(ref, "old-is-truth"),
+        "both": pair.mismatch_class(ref, "corresponds"),
+        "meter": pair.meter_class(ref),
+        "broken": pair.round_trip_broken(ref),
+    }
+
+
 def judged(ground: Ground, key: int) -> dict[str, dict[str, Any]]:
     """What the relation says of each pair of a row of the table without a mirror."""
-    ref = cell("t")
     asked: dict[tuple[str, str], str] = {}
     for pair in ground.relation.pairs:
-        questions = {
-            "holds": pair.holds(ref),
-            "corresponds": pair.corresponds(ref),
-            "pending": pair.pending(ref),
-            "lossy": pair.lossy(ref),
-            "old": pair.mismatch_class(ref, "old-is-truth"),
-            "both": pair.mismatch_class(ref, "corresponds"),
-            "meter": pair.meter_class(ref),
-            "broken": pair.round_trip_broken(ref),
-        }
-        asked |= {(pair.old.name, name): question for name, question in questions.items()}
+        asked |= {(pair.old.name, name): question for name, question in questions(pair).items()}
     row = ground.session.one(f"SELECT {', '.join(asked.values())} FROM {ground.schema}.plain t WHERE id = {key}")
     assert row is not None
     found: dict[str, dict[str, Any]] = {pair.old.name: {} for pair in ground.relation.pairs}
@@ -343,3 +350,66 @@ def fill_and_check(ground: Ground, row: dict[str, Any]) -> None:
     )
     lost = any(isinstance(case.f(row[case.old]), Lost) for case in CASES)
     assert left == (0, int(not lost), int(lost))
+
+
+TEXTS = (None, "", "a", "A", "a ", "b", "é", "it's", "back\\")
+RESULTS = (None, "", "x", "X", "a", "it's")
+
+
+@st.composite
+def random_maps(draw: st.DrawFn) -> PairCase:
+    """Two value maps that need not keep any law."""
+    ways = []
+    for known, given_back in ((TEXTS, RESULTS), (RESULTS, TEXTS)):
+        values = draw(st.dictionaries(st.sampled_from(known), st.sampled_from(given_back), min_size=1, max_size=5))
+        unmapped = draw(st.sampled_from(Unmapped))
+        ways.append((spec(values, unmapped), way_of(values, unmapped, 3 if known is RESULTS else 2)))
+    (forward, f), (backward, b) = ways
+    return PairCase("m", "VARCHAR(5)", "varchar(4)", forward, backward, f, b, TEXTS, RESULTS)
+
+
+def way_of(values: dict[Any, Any], unmapped: Unmapped, longest: int) -> Any:
+    def way(value: Any) -> Any:
+        if value in values or unmapped is Unmapped.REFUSE:
+            return values.get(value, Lost.UNMAPPED)
+        return Lost.UNFIT if value is not None and len(value) > longest + 2 else value
+
+    return way
+
+
+def synthetic(case: PairCase) -> tuple[Contract, Shape]:
+    table = TableName("nowhere", "t")
+    old = Column(name=case.old, type=parse_type(case.old_ddl))
+    columns, nothing = (Column(name="id", type=parse_type("int")), old), ()
+    shape = Shape(
+        table, "BASE TABLE", "InnoDB", "utf8mb4", "utf8mb4_unicode_ci", "Dynamic", False, columns, nothing, nothing,
+        nothing, nothing, nothing, ("id",), "PRIMARY",
+    )  # fmt: skip
+    return Contract(table, (case.new_column(),), mappings=(case.mapping(Winner.NEW),)), shape
+
+
+@given(case=random_maps())
+@settings(max_examples=2 * EXAMPLES)
+def test_any_two_value_maps_are_judged_as_the_model_judges_them(ground: Ground, case: PairCase) -> None:
+    contract, shape = synthetic(case)
+    back = case.b(None)
+    if not isinstance(back, Lost) and case.f(back) is not None:
+        with pytest.raises(RunbookError):
+            load_relation(ground.session, contract, shape)
+        return
+    pair = load_relation(ground.session, contract, shape).pairs[0]
+    states = list(product(case.old_values, case.new_values))
+    said = questions(pair) | {"filled": pair.forward.or_else(cell("t"), f"t.{case.new}")}
+    rows = ground.session.query(
+        f"SELECT {', '.join(said.values())} FROM JSON_TABLE(%s, '$[*]' COLUMNS ({case.old} VARCHAR(5) COLLATE"
+        f" utf8mb4_unicode_ci PATH '$[0]', {case.new} VARCHAR(4) COLLATE utf8mb4_unicode_ci PATH '$[1]')) AS t",
+        (json.dumps(states),),
+    )
+    for (old, new), row in zip(states, rows, strict=True):
+        found = dict(zip(said, row, strict=True))
+        wanted = wanted_of(case, old, new)
+        there = case.f(old)
+        assert {k: found[k] for k in wanted} == wanted, (old, new)
+        assert found["filled"] == (new if isinstance(there, Lost) else there)
+        assert (found["meter"] is None) == case.keeps_on_return(new)
+        assert found["broken"] == int(case.breaks_on_return(old))
