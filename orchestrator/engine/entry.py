@@ -34,7 +34,7 @@ class Entry:
         """
         record = self._p.store.load(self._p.runbook.id)
         if record is None:
-            return self._new()
+            return self.new()
         if record.digest != self._p.runbook.digest and record.state is not State.FINISHED:
             raise RunbookError(
                 f"{self._p.runbook.path}: the contract differs from the one that {record.id} began with "
@@ -101,7 +101,8 @@ class Entry:
         """Run a step that only looks, without making it part of the history."""
         return self._p.drivers[step.kind].apply(step, Pulse(self._p, lease, record, step))
 
-    def _new(self) -> Record:
+    def new(self) -> Record:
+        """The record of a rollout that nobody has begun. Writes nothing."""
         runbook = self._p.runbook
         return Record(
             id=runbook.id,

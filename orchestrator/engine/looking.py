@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from orchestrator.engine.parts import Parts
+from orchestrator.errors import Held
+from orchestrator.model.facts import Need
 from orchestrator.model.outcome import GO, Outcome, Progress, Signal, SignalKind
-from orchestrator.model.state import Record
+from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import Compare
 
 
@@ -25,7 +27,17 @@ class LoneBeat:
 
 
 def compare_now(parts: Parts, record: Record) -> Outcome:
-    """One full comparison by the relation that holds now. Writes nothing."""
+    """One full comparison by the relation that holds now. Writes nothing. Raises Held before ddl has added the
+    columns."""
+    shape = parts.observer.look(frozenset({Need.SHAPE})).shape
+    live = shape.value if shape is not None else None
+    missing = [m.new for m in parts.runbook.contract.mappings if live is not None and live.column(m.new) is None]
+    if missing:
+        raise Held(
+            f"{record.table} has no column {', '.join(missing)} yet",
+            "the columns that ddl adds: before it there is nothing to compare",
+            f"rollout next --phase {record.next_phase or FORWARD[0]}",
+        )
     step = Compare(
         table=record.table,
         walk=record.walk,

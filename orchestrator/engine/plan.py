@@ -11,16 +11,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.engine.budgets import Budget, budgets
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.walk import Engine
-from orchestrator.errors import Held, RolloutError
+from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.facts import Facts, Need, SizeFacts
 from orchestrator.model.shape_diff import compare_shape, shape_digest
 from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import AddColumns, AddIndex, Step, StepClass, step_class, step_key
-from orchestrator.model.verdict import Problem, ProblemKind, Verdict
+from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict
 from orchestrator.ports import Phase
 
 _NEEDS = frozenset(
@@ -40,7 +41,6 @@ _NEEDS = frozenset(
 # Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
 _FILL_RATE = (5_000, 15_000)
 _COMPARE_RATE = (100_000, 500_000)
-_BINLOG_BYTES_A_ROW = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,6 @@ class Stage:
     way_back: str
     steps: tuple[PlannedStep, ...]
     problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    name: str
-    need: str
-    have: str
-    fits: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,7 @@ class Planner:
 
     def plan(self, only: str | None = None) -> Plan:
         """Every forward stage that is not done, or only one. Raises what ``Entry.present`` raises."""
-        record = self._entry.present()
+        record, unseen = self._seen()
         facts = self._p.observer.look(_NEEDS)
         names = [n for n in FORWARD if n not in record.done and (only is None or n == only)]
         stages = tuple(self._stage(n, record, facts) for n in names)
@@ -110,7 +102,7 @@ class Planner:
             for name in names
             for problem in self._phase(name).problems(self._p.runbook, facts, _as_if(record, name))
         ]
-        verdicts = self._p.judge.everything()
+        verdicts = (*self._p.judge.everything(), *unseen)
         # Small accounts may plan, so a missing privilege is only shown; a server on which nothing can be done is not.
         wrong = [p for p in refused(verdicts) if p.kind is ProblemKind.CONFIGURATION] if stages else []
         return Plan(
@@ -120,10 +112,20 @@ class Planner:
             digest=self._p.runbook.digest,
             fingerprint=self.fingerprint(record, facts),
             stages=stages,
-            budgets=_budgets(facts, stages),
+            budgets=budgets(facts, [x.key for stage in stages for x in stage.steps]),
             verdicts=verdicts,
             problems=tuple(dict.fromkeys((*self._entry.findings(record), *wrong, *problems))),
         )
+
+    def _seen(self) -> tuple[Record, tuple[Verdict, ...]]:
+        """The record; for an account that may not read the state a new one, and that it is unseen."""
+        try:
+            return self._entry.present(), ()
+        except PrivilegeMissing as blind:
+            limit = "whether the rollout has begun, and how far it is"
+            why = f"unseen: {blind.seen}"
+            verdict = Verdict("state", Judgement.UNSEEN, f"state cannot be seen: {blind.seen}", why, limit, blind.next)
+            return self._entry.new(), (verdict,)
 
     def plan_back(self, target: str) -> Plan:
         """What a rollback to ``target`` ("" = all the way) would do now."""
@@ -266,30 +268,3 @@ def _takes(parts: Parts, steps: Sequence[Step], size: SizeFacts | None) -> str:
     low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
     high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
     return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"
-
-
-def _budgets(facts: Facts, stages: Sequence[Stage]) -> tuple[Budget, ...]:
-    budgets = []
-    versions = facts.row_versions.value if facts.row_versions is not None else None
-    instant = any(s.key == "add-columns" for stage in stages for s in stage.steps)
-    have = f"{versions.limit} ({versions.used} used)" if versions is not None else "unseen"
-    fits = versions.used + int(instant) <= versions.limit if versions is not None else None
-    budgets.append(Budget("row versions", str(int(instant)), have, fits))
-    size = facts.size.value if facts.size is not None else None
-    indexes = sum(1 for stage in stages for s in stage.steps if s.key.startswith("add-index"))
-    if size is not None:
-        need = indexes * max(1, size.data_bytes // 8)
-        disk = facts.disk.value.free_bytes if facts.disk is not None and facts.disk.value is not None else None
-        budgets.append(Budget("disk", _mib(need), _mib(disk), None if disk is None else need < disk))
-        fills = sum(1 for stage in stages for s in stage.steps if s.key.startswith("fill"))
-        log = size.rows_estimate * _BINLOG_BYTES_A_ROW * min(fills, 1)
-        server = facts.server.value if facts.server is not None else None
-        kept = f"{server.binlog_retention_s / 86400:.0f} d retention" if server is not None else "unseen"
-        budgets.append(Budget("binary log", _mib(log), kept, None if disk is None else log < disk))
-    return tuple(budgets)
-
-
-def _mib(size: int | None) -> str:
-    if size is None:
-        return "unseen"
-    return f"{size / 2**30:.0f} GiB" if size >= 10 * 2**30 else f"{size / 2**20:.0f} MiB"
