@@ -16,7 +16,8 @@ OUT = Path(__file__).parent / "out" / "latest.json"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """``value`` and ``baseline`` in ``unit``. ``goal`` is for ``ratio`` (or for ``value`` where there is no baseline), met
+    """``value`` and ``baseline`` in ``unit``. ``goal`` is for ``ratio`` (or for ``value`` where there is no
+    baseline), met
     when it is at most the goal, or at least with ``higher``. ``met`` is None where there is no goal."""
 
     name: str

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from benchmarks.figures import Figure
-from orchestrator.app import SystemClock
+from orchestrator.app.watch import SystemClock
 from orchestrator.cli.demo import raise_sandbox
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.model.contract import Contract

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from orchestrator.app import App, Surroundings, build
-from orchestrator.cli.screen import Plain
+from orchestrator.app.watch import Watch, open_watch
 from orchestrator.errors import PhaseFailed
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
@@ -145,8 +144,8 @@ class Demo:
 
     def _under_traffic(self, pair: Pair, runbook: Runbook, shape: Shape) -> dict[str, Any]:
         traffic = Traffic(settings_for(pair.primary), runbook, shape, seed=self._seed)
-        app = build(runbook, settings_for(pair.primary), Surroundings(Plain(self._out)))
-        lag = threading.Thread(target=self._watch_lag, args=(app,), daemon=True)
+        watch = open_watch(runbook, settings_for(pair.primary))
+        lag = threading.Thread(target=self._watch_lag, args=(watch,), daemon=True)
         try:
             traffic.start_old()
             traffic.start_new()
@@ -168,7 +167,7 @@ class Demo:
             traffic.stop()
             if lag.is_alive():
                 lag.join(10.0)
-            app.close()
+            watch.close()
         return {
             "rows": self._rows,
             "app_writes": stats.writes,
@@ -296,9 +295,9 @@ class Demo:
             self._say(f"LOST on the {where}: {difference}")
         return len(differences)
 
-    def _watch_lag(self, app: App) -> None:
+    def _watch_lag(self, watch: Watch) -> None:
         while not self._done.wait(0.5):
-            lag_s = app.status().lag_s
+            lag_s = watch.status().lag_s
             if lag_s is not None:
                 self._seen.max_lag_ms = max(self._seen.max_lag_ms, lag_s * 1000)
 

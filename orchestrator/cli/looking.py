@@ -63,14 +63,14 @@ def status(
     from orchestrator.cli.render import status_text, status_words
 
     of = shared(context)
-    with of.opened() as app:
+    with of.watched() as watching:
         if runbook_text:
-            record = app.store.load(app.parts.runbook.id)
+            record = watching.store.load(watching.runbook.id)
             print(record.runbook_text if record is not None else "", end="")
             return
         began = time.monotonic()
         while True:
-            seen = app.status(meter=meter)
+            seen = watching.status(meter=meter)
             if watch and not of.json and sys.stdout.isatty():
                 print("\x1b[H\x1b[2J", end="")
             answer(of, status_words(seen), status_text(seen))
@@ -85,8 +85,8 @@ def history(context: typer.Context) -> None:
     from orchestrator.cli.render import history_text, history_words
 
     of = shared(context)
-    with of.opened() as app:
-        events = app.store.history(app.parts.runbook.id)
+    with of.watched() as watching:
+        events = watching.store.history(watching.runbook.id)
         if of.json:
             for event in events:
                 print(json.dumps(history_words(event), ensure_ascii=False, default=str))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from orchestrator.cli.ink import paint
-from orchestrator.engine import Ended
-from orchestrator.engine.plan import Plan
 from orchestrator.model.facts import MissingPrivilege
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.state import FORWARD, Event
 from orchestrator.model.verdict import Problem, Verdict
 
 if TYPE_CHECKING:
-    from orchestrator.app import Status
+    from orchestrator.app.watch import Status
+    from orchestrator.engine import Ended
+    from orchestrator.engine.plan import Plan
 
 
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:

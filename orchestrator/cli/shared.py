@@ -18,7 +18,8 @@ from orchestrator.errors import Exit, RolloutError, UsageError
 from orchestrator.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from orchestrator.app import App
+    from orchestrator.app.watch import Watch
+    from orchestrator.app.wiring import App
     from orchestrator.cli.signals import Interrupts
     from orchestrator.engine.plan import Plan
     from orchestrator.model.runbook import Runbook
@@ -44,7 +45,7 @@ class Shared:
     def opened(self, interrupts: Interrupts | None = None, *, log: bool = False) -> Iterator[App]:
         """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard
         error."""
-        from orchestrator.app import Surroundings, build
+        from orchestrator.app.wiring import Surroundings, build
         from orchestrator.cli.screen import watcher_for
 
         runbook = self.runbook()
@@ -60,6 +61,17 @@ class Shared:
             yield app
         finally:
             app.close()
+
+    @contextmanager
+    def watched(self) -> Iterator[Watch]:
+        """Only the state and a look at the server: for verbs that must answer at once."""
+        from orchestrator.app.watch import open_watch
+
+        watch = open_watch(self.runbook(), self.settings())
+        try:
+            yield watch
+        finally:
+            watch.close()
 
 
 def shared(context: typer.Context) -> Shared:

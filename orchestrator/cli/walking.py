@@ -13,7 +13,7 @@ from orchestrator.cli.shared import Shared, answer, confirmed, shared, show_plan
 from orchestrator.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from orchestrator.app import App
+    from orchestrator.app.wiring import App
     from orchestrator.engine import Ended
     from orchestrator.engine.plan import Plan
 

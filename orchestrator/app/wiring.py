@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import phases
+from orchestrator.app.watch import SystemClock
 from orchestrator.checks import all_checks
 from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.drivers.reads.gates import Gates
@@ -23,11 +23,10 @@ from orchestrator.engine import Commands, Parts
 from orchestrator.engine.judging import Judge
 from orchestrator.engine.looking import compare_now
 from orchestrator.engine.plan import Planner
-from orchestrator.model.advice import Advice, advise
 from orchestrator.model.facts import Facts, MissingPrivilege, Need, Reading, ReplicaFacts
 from orchestrator.model.outcome import Outcome, Progress
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Ask, Event, Record
+from orchestrator.model.state import Ask, Record
 from orchestrator.model.verdict import Verdict
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
@@ -41,37 +40,9 @@ from orchestrator.telemetry.notify import Notifier
 SETTINGS_CHECKS = frozenset({"server-kind", "server-settings", "writable-primary"})
 
 
-class SystemClock:
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
 def whoami() -> str:
     """The person and machine that history and leases name."""
     return f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
-    never."""
-
-    rollout: str
-    table: str
-    record: Record | None
-    advice: Advice
-    progress: Progress | None
-    lag_s: float | None
-    drift: int | None
-    read_percent: int
-    new_writes: bool
-    meter: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +57,6 @@ class App:
     def close(self) -> None:
         for close in self.closers:
             close()
-
-    def status(self, *, meter: bool = False) -> Status:
-        """Reads the state and a few cheap facts; ``meter`` scans the table."""
-        id = self.parts.runbook.id
-        record = self.store.load(id)
-        holder = self.store.holder(id) if record is not None else None
-        needs = frozenset({Need.FLAG, Need.REPLICAS} | ({Need.METER} if meter else set()))
-        facts = self.observer.look(needs)
-        events = self.store.history(id) if record is not None else ()
-        told = self.store.read_progress(id) if holder is not None else None
-        flag = facts.flag.value if facts.flag is not None else None
-        return Status(
-            rollout=id,
-            table=str(self.parts.runbook.table),
-            record=record,
-            advice=advise(record, holder),
-            progress=told[0] if told is not None else None,
-            lag_s=_worst_lag_s(facts),
-            drift=_last_figure(events, "mismatches"),
-            read_percent=flag.effective_percent if flag is not None else 0,
-            new_writes=flag.effective_new_writes if flag is not None else False,
-            meter=_meter(facts, events, self.parts.clock.now()),
-        )
 
     def compare(self) -> Outcome:
         """``rollout verify``: one full comparison by the relation that holds now."""
@@ -130,29 +78,6 @@ class App:
             (r, self.store.read_progress(r.id), self.observer.look(needs) if r.id == self.parts.runbook.id else None)
             for r in self.store.rollouts()
         ]
-
-
-def _worst_lag_s(facts: Facts) -> float | None:
-    replicas = facts.replicas.value if facts.replicas is not None else None
-    lags = [r.lag_s for r in replicas or () if r.delay_s == 0]
-    return None if any(lag is None for lag in lags) else max((lag for lag in lags if lag is not None), default=None)
-
-
-def _last_figure(events: Sequence[Event], name: str) -> int | None:
-    return next((int(e.figures[name]) for e in reversed(events) if name in e.figures), None)
-
-
-def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, Any] | None:
-    """From a scan just made, else the last one in the history with its age."""
-    if facts.meter is not None and facts.meter.value is not None:
-        seen = facts.meter.value
-        classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in seen.classes]
-        return {"rows": seen.rows, "classes": classes, "age": ""}
-    last = next((e for e in reversed(events) if "meter_rows" in e.figures), None)
-    if last is None:
-        return None
-    age_s = (now - last.at).total_seconds()
-    return {"rows": int(last.figures["meter_rows"]), "classes": [], "age": f" (seen {age_s:.0f} s ago)"}
 
 
 @dataclass(frozen=True, slots=True)

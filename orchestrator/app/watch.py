@@ -1,0 +1,116 @@
+"""What ``rollout status`` looks at: the state, and a few cheap facts. Wired apart, so that a look costs no driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from orchestrator.model.advice import Advice, advise
+from orchestrator.model.facts import Facts, Need
+from orchestrator.model.outcome import Progress
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Event, Record
+from orchestrator.mysql.observer import MysqlObserver
+from orchestrator.mysql.site import Site
+from orchestrator.ports import Clock
+from orchestrator.settings import ServerSettings
+from orchestrator.store.mysql import MysqlStore
+
+
+class SystemClock:
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
+    never."""
+
+    rollout: str
+    table: str
+    record: Record | None
+    advice: Advice
+    progress: Progress | None
+    lag_s: float | None
+    drift: int | None
+    read_percent: int
+    new_writes: bool
+    meter: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The state and the server of one rollout, to be read."""
+
+    runbook: Runbook
+    store: MysqlStore
+    observer: MysqlObserver
+    clock: Clock
+
+    def close(self) -> None:
+        self.store.close()
+        self.observer.close()
+
+    def status(self, *, meter: bool = False) -> Status:
+        """Reads the state and a few cheap facts; ``meter`` scans the table."""
+        id = self.runbook.id
+        record = self.store.load(id)
+        holder = self.store.holder(id) if record is not None else None
+        needs = frozenset({Need.FLAG, Need.REPLICAS} | ({Need.METER} if meter else set()))
+        facts = self.observer.look(needs)
+        events = self.store.history(id) if record is not None else ()
+        told = self.store.read_progress(id) if holder is not None else None
+        flag = facts.flag.value if facts.flag is not None else None
+        return Status(
+            rollout=id,
+            table=str(self.runbook.table),
+            record=record,
+            advice=advise(record, holder),
+            progress=told[0] if told is not None else None,
+            lag_s=_worst_lag_s(facts),
+            drift=_last_figure(events, "mismatches"),
+            read_percent=flag.effective_percent if flag is not None else 0,
+            new_writes=flag.effective_new_writes if flag is not None else False,
+            meter=_meter(facts, events, self.clock.now()),
+        )
+
+
+def open_watch(runbook: Runbook, settings: ServerSettings) -> Watch:
+    """Opens no session yet."""
+    clock = SystemClock()
+    store = MysqlStore(settings, clock)
+    site = Site(settings, runbook, clock)
+    return Watch(runbook, store, MysqlObserver(site, lambda: store.load(runbook.id)), clock)
+
+
+def _worst_lag_s(facts: Facts) -> float | None:
+    replicas = facts.replicas.value if facts.replicas is not None else None
+    lags = [r.lag_s for r in replicas or () if r.delay_s == 0]
+    return None if any(lag is None for lag in lags) else max((lag for lag in lags if lag is not None), default=None)
+
+
+def _last_figure(events: Sequence[Event], name: str) -> int | None:
+    return next((int(e.figures[name]) for e in reversed(events) if name in e.figures), None)
+
+
+def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, Any] | None:
+    """From a scan just made, else the last one in the history with its age."""
+    if facts.meter is not None and facts.meter.value is not None:
+        seen = facts.meter.value
+        classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in seen.classes]
+        return {"rows": seen.rows, "classes": classes, "age": ""}
+    last = next((e for e in reversed(events) if "meter_rows" in e.figures), None)
+    if last is None:
+        return None
+    age_s = (now - last.at).total_seconds()
+    return {"rows": int(last.figures["meter_rows"]), "classes": [], "age": f" (seen {age_s:.0f} s ago)"}
