@@ -7,6 +7,8 @@ BIN := .venv/bin
 # What the tests' tools remember or leave lies with the rest.
 export HYPOTHESIS_STORAGE_DIRECTORY := .cache/hypothesis
 export PYTEST_DEBUG_TEMPROOT := $(CURDIR)/.cache
+# Some machines forbid it; without compiled modules every command starts half a second later.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup server demo test test-fast test-long check bench clean
 

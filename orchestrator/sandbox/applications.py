@@ -147,7 +147,8 @@ class Worker:
         if on_new and self._setting.reads_break.is_set() and self._rng.random() < 0.5:
             self._tally.count("injected_errors")
             return False
-        statement = read.new if on_new else read.old
+        new = read.new if self._setting.compares_reads.is_set() else read.released
+        statement = new if on_new else read.old
         rows = self._timed(statement.text, lambda: self._session.query(statement.sql, args))
         self._tally.count("reads")
         if not on_new:

@@ -40,13 +40,15 @@ class Operation:
 @dataclass(frozen=True, slots=True)
 class Read:
     """A query in both forms. ``entity`` is the placeholder whose value decides between them. ``columns`` of the new
-    form: where it gives both columns of a pair they are compared, row by row."""
+    form: where it gives both columns of a pair they are compared, row by row. ``released``: the new form after the
+    release without the flag, which names no old column of a pair any more."""
 
     name: str
     weight: int
     entity: str
     old: Statement
     new: Statement
+    released: Statement
     columns: tuple[str, ...] = ()
 
 
@@ -75,8 +77,9 @@ def _operation(entry: Mapping[str, Any]) -> Operation:
     return Operation(statements=statements, deletes=tuple(known.pop("deletes", ())), **known)
 
 
-def _read(name: str, weight: int, entity: str, old: str, new: str, columns: Sequence[str] = ()) -> Read:
-    return Read(name, weight, entity, parse(old), parse(new), tuple(columns))
+def _read(**entry: Any) -> Read:
+    forms = {form: parse(entry.pop(form, entry["new"])) for form in ("old", "released", "new")}
+    return Read(columns=tuple(entry.pop("columns", ())), **forms, **entry)
 
 
 class _Renderer:
@@ -112,7 +115,8 @@ class _Renderer:
         row = sql.by_key(self.key, "row")
         by_key = Read(
             "by key", 10, "row",
-            parse(sql.select(self.table, old, row)), parse(sql.select(self.table, [*old, *new], row)), (*old, *new),
+            parse(sql.select(self.table, old, row)), parse(sql.select(self.table, [*old, *new], row)),
+            parse(sql.select(self.table, new, row)), (*old, *new),
         )  # fmt: skip
         return (by_key,)
 
