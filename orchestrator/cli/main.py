@@ -44,6 +44,14 @@ _ANYWHERE = {
 _OWN = {"metrics": {"--host", "--port"}, "sandbox": {"--port"}}
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version as of
+
+        typer.echo(f"rollout {of('rollout')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -68,14 +76,11 @@ def options(
     ssl_ca: Annotated[str | None, typer.Option(help="File of the certificate authorities.")] = None,
     ssl_cert: Annotated[str | None, typer.Option(help="File of the client's certificate.")] = None,
     ssl_key: Annotated[str | None, typer.Option(help="File of the client's key.")] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """Zero-downtime rollouts for MySQL: one runbook, six stages, and back again."""
-    if version:
-        from importlib.metadata import version as of
-
-        typer.echo(f"rollout {of('rollout')}")
-        raise typer.Exit
     flags = ServerFlags(url, host, port, socket, user, ask_password, defaults_file, ssl_mode, ssl_ca, ssl_cert, ssl_key)
     context.obj = Shared(runbook or os.environ.get("ROLLOUT_RUNBOOK", "") or "rollout.yaml", json, flags)
 

@@ -77,9 +77,12 @@ def _operation(entry: Mapping[str, Any]) -> Operation:
     return Operation(statements=statements, deletes=tuple(known.pop("deletes", ())), **known)
 
 
-def _read(**entry: Any) -> Read:
-    forms = {form: parse(entry.pop(form, entry["new"])) for form in ("old", "released", "new")}
-    return Read(columns=tuple(entry.pop("columns", ())), **forms, **entry)
+def _read(name: str, weight: int, entity: str, **forms: Any) -> Read:
+    columns = tuple(forms.pop("columns", ()))
+    old, new, released = forms.pop("old"), forms.pop("new"), forms.pop("released", "")
+    if forms:
+        raise ValueError(f"read {name!r} has the unknown key {next(iter(forms))!r}")
+    return Read(name, weight, entity, parse(old), parse(new), parse(released or new), columns)
 
 
 class _Renderer:
