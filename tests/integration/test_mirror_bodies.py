@@ -472,3 +472,24 @@ def test_an_expression_may_name_a_collation_of_its_own(primary: Server, schema: 
     made.fill(relation)
     says(primary, schema, "UPDATE t SET a = 'x', b = 'x' WHERE id = 2")
     assert made.all(f"n, m, {relation.holds(cell)}") == [("differs", "ok", 1), ("x", "ok", 1)]
+
+
+def test_a_pair_over_several_columns_follows_each_of_them(primary: Server, schema: str) -> None:
+    ddl = "CREATE TABLE t (id INT PRIMARY KEY, first VARCHAR(9), last VARCHAR(9), k INT)"
+    forward = Expression("CONCAT(first, ' ', last)")
+    backward = Expression("SUBSTRING(whole, 1, LOCATE(' ', whole) - 1)")
+    made = mirrored(
+        primary, schema, ddl, (new_column("whole", "varchar(19)"),), Mapping("whole", "first", forward, backward)
+    )
+    made.expand()
+    made.mirror()
+    says(
+        primary,
+        schema,
+        "INSERT INTO t (id, first, last) VALUES (1, 'Ann', 'Lee'), (2, 'Bo', NULL)",
+        "UPDATE t SET last = 'May' WHERE id = 1",
+        "UPDATE t SET whole = 'Cy Doe' WHERE id = 2",
+    )
+    assert made.all("first, last, whole") == [("Ann", "May", "Ann May"), ("Cy", None, "Cy Doe")]
+    says(primary, schema, "UPDATE t SET first = 'Di' WHERE id = 1", "UPDATE t SET k = 1")
+    assert made.all("first, last, whole") == [("Di", "May", "Di May"), ("Cy", None, "Cy Doe")]
