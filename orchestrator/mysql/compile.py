@@ -140,9 +140,11 @@ def _result(target: Column, result: str | None, what: str) -> str:
 
 def _ask_server(session: Session, rule: MapRule, what: str) -> None:
     """A date such as 2024-02-30 is found by the server only."""
-    literals = [sql for pair in rule.when for sql in pair if sql != "NULL"]
+    moments = [sql for pair in rule.when for sql in pair if sql.startswith(("DATE'", "TIME"))]
+    if not moments:
+        return
     try:
-        session.query("SELECT " + ", ".join(literals or ["1"]))
+        session.query("SELECT " + ", ".join(moments))
     except ServerError as error:
         if error.cure is not Cure.STOP:
             raise
