@@ -12,7 +12,7 @@ from orchestrator.model.advice import Advice, advise
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Event, Record
+from orchestrator.model.state import Event, EventKind, Record
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Clock
@@ -66,8 +66,10 @@ class Watch:
         id = self.runbook.id
         record = self.store.load(id)
         holder = self.store.holder(id) if record is not None else None
-        needs = frozenset({Need.FLAG, Need.REPLICAS} | ({Need.METER} if meter else set()))
-        facts = self.observer.look(needs)
+        needs = {Need.FLAG, Need.REPLICAS} | ({Need.METER} if meter else set())
+        if record is not None and "shadow-write" in record.done:
+            needs.add(Need.MIRROR)
+        facts = self.observer.look(frozenset(needs))
         events = self.store.history(id) if record is not None else ()
         told = self.store.read_progress(id) if holder is not None else None
         flag = facts.flag.value if facts.flag is not None else None
@@ -75,7 +77,7 @@ class Watch:
             rollout=id,
             table=str(self.runbook.table),
             record=record,
-            advice=advise(record, holder),
+            advice=advise(record, holder, _mirror_problem(facts)),
             progress=told[0] if told is not None else None,
             lag_s=_worst_lag_s(facts),
             drift=_last_figure(events, "mismatches"),
@@ -91,6 +93,13 @@ def open_watch(runbook: Runbook, settings: ServerSettings) -> Watch:
     store = MysqlStore(settings, clock)
     site = Site(settings, runbook, clock)
     return Watch(runbook, store, MysqlObserver(site, lambda: store.load(runbook.id)), clock)
+
+
+def _mirror_problem(facts: Facts) -> str:
+    mirror = facts.mirror.value if facts.mirror is not None else None
+    if mirror is None or mirror.intact:
+        return ""
+    return mirror.problem or f"UPDATE trigger {mirror.update.value}, INSERT trigger {mirror.insert.value}"
 
 
 def _worst_lag_s(facts: Facts) -> float | None:
@@ -109,8 +118,8 @@ def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, An
         seen = facts.meter.value
         classes = [{"class": c.name, "mapping": c.mapping, "rows": c.rows, "keys": list(c.keys)} for c in seen.classes]
         return {"rows": seen.rows, "classes": classes, "age": ""}
-    last = next((e for e in reversed(events) if "meter_rows" in e.figures), None)
-    if last is None:
+    last = next((e for e in reversed(events) if "meter_rows" in e.figures or e.kind is EventKind.ROLLED_BACK), None)
+    if last is None or "meter_rows" not in last.figures:
         return None
     age_s = (now - last.at).total_seconds()
     return {"rows": int(last.figures["meter_rows"]), "classes": [], "age": f" (seen {age_s:.0f} s ago)"}

@@ -71,7 +71,11 @@ def wait_caught_up(pair: Pair, primary: Session, deadline_s: float = 120.0) -> N
 def raise_sandbox(folder: Path, port: int | None, rows: int, seed: int) -> Pair:
     """``rollout sandbox up``: the pair with the AiJob table and data."""
     pair = start_pair(folder, port)
-    prepare(pair, load(runbooks_folder() / f"{_RUNBOOK}.yaml"), rows, seed)
+    try:
+        prepare(pair, load(runbooks_folder() / f"{_RUNBOOK}.yaml"), rows, seed)
+    except BaseException:
+        pair.remove()
+        raise
     return pair
 
 

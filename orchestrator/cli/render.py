@@ -61,6 +61,11 @@ def plan_text(plan: Plan, *, sql: bool) -> str:
     rows = [(s.number or "", s.name, s.what, s.blocks, s.takes, s.way_back) for s in plan.stages]
     parts.append(table(rows, ("#", "stage", "what happens", "blocks the application", "takes", "way back")))
     parts += [f" {s.name}: not planned yet: {s.problem}" for s in plan.stages if s.problem]
+    meter = plan.facts.meter.value if plan.facts.meter is not None else None
+    if meter is not None:
+        found = [(c.name, c.mapping, c.rows, " ".join(c.keys)) for c in meter.classes]
+        lost = table(found, ("going back loses", "mapping", "rows", "sample keys"))
+        parts.append(lost if found else " going back loses nothing")
     if plan.budgets:
         fits = {True: "yes", False: "NO", None: "cannot say"}
         rows2 = [(b.name, b.need, b.have, fits[b.fits]) for b in plan.budgets]
@@ -193,7 +198,8 @@ def status_text(seen: Status) -> str:
     writes = "open" if seen.new_writes else "closed"
     lines.append(f" drift {drift}   lag {lag}   readers {seen.read_percent} %   new_writes {writes}")
     lines.append(f" going back now would lose: {_meter(seen.meter)}")
-    lines.append(f"Next: {seen.advice.command}    Back: rollout rollback --dry-run")
+    over = record is None or record.state.value in ("new", "finished")
+    lines.append(f"Next: {seen.advice.command}" + ("" if over else "    Back: rollout rollback --dry-run"))
     return "\n".join(lines)
 
 
@@ -259,7 +265,7 @@ def doctor_text(missing: Sequence[MissingPrivilege], problems: Sequence[Verdict]
     parts = []
     if missing:
         parts.append(table([(m.privilege, m.why) for m in missing], ("missing", "needed for")))
-        parts.append("\n".join(dict.fromkeys(f"{m.grant};" for m in missing)))
+        parts.append("\n".join(dict.fromkeys(m.grant.rstrip(";") + ";" for m in missing)))
     if problems:
         parts.append(table([(v.check, v.seen, v.limit, v.next) for v in problems], ("setting", "now", "wanted", "do")))
     return "\n\n".join(parts) or "the account and the server have all that is needed"

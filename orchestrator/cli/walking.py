@@ -100,7 +100,8 @@ def rollback(
                 return
             _shown_before(planned)
             meter = planned.facts.meter.value if planned.facts.meter is not None else None
-            loses = meter is not None and meter.rows and any(s.key == "remove-mirror" for s in planned.stages[0].steps)
+            steps = {s.key for s in planned.stages[0].steps}
+            loses = meter is not None and meter.rows and steps & {"remove-mirror", "drop-columns"}
             if loses and meter is not None and not accepted:
                 accepted = _typed_loss(app, tuple((c.name, c.rows) for c in meter.classes))
             else:

@@ -119,24 +119,30 @@ class Commands:
         record = self._p.store.load(self._id)
         if record is None:
             return "nothing was begun, so there is nothing to abort"
+        if self._p.store.holder(self._id) is None and record.intent is None and record.state is not State.RUNNING:
+            return "no command of this rollout runs, and nothing is half done; nothing to abort"
         self._p.store.ask(self._id, Request(Ask.ABORT, self._p.who, self._p.clock.now(), reason))
-        if record.phase in GOES_BACK or any(p in GOES_BACK for p in record.done):
+        if record.phase in GOES_BACK:
             self._p.flags.lower(None)
         if self._wait_until_free():
             self._p.store.bump_epoch(self._id)
         with self._lease(patient=True) as lease:
             self._p.store.ask(self._id, None)
             record = replace(self._entry.present(), epoch=lease.epoch)
+            if record.state is not State.PAUSED or record.intent is not None:
+                record = self._cleared(record)
+        return f"{record.note}. Go on with: rollout next, or rollout rollback"
+
+    def _cleared(self, record: Record) -> Record:
+        """The half step of a command that is gone, cleared; in the stages of the flags, readers are back."""
+        note = "nothing was half done"
+        if record.intent is not None:
+            note = self._p.drivers[record.intent.kind].abandon(record.intent).note
+        if record.phase in GOES_BACK:
             record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
-            note = "flags are lowered"
-            if record.intent is not None:
-                note = self._p.drivers[record.intent.kind].abandon(record.intent).note
-            if record.state in (State.NEW, State.FINISHED):
-                return "nothing runs, and nothing is half done"
-            record = replace(record, intent=None, done_steps=())
-            if record.state is not State.PAUSED or note:
-                self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}")
-        return f"aborted: {note}. Go on with: rollout next, or rollout rollback"
+            note = f"readers are at 0 %; {note}"
+        record = replace(record, intent=None, done_steps=())
+        return self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}")
 
     def purge(self) -> str:
         """Remove what is left of a closed rollout. Raises Held while an application still reads the flag."""

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.engine.budgets import Budget, budgets
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
+from orchestrator.engine.telling import blocks, blocks_in_all, takes, way_back, what
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
-from orchestrator.model.facts import Facts, Need, SizeFacts
+from orchestrator.model.facts import Facts, Need
 from orchestrator.model.shape_diff import compare_shape, shape_digest
 from orchestrator.model.state import FORWARD, Record
-from orchestrator.model.step import AddColumns, AddIndex, Step, StepClass, step_class, step_key
+from orchestrator.model.step import step_key
 from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict
 from orchestrator.ports import Phase
 
@@ -38,9 +38,6 @@ _NEEDS = frozenset(
         Need.POSITIONS,
     }
 )
-# Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
-_FILL_RATE = (5_000, 15_000)
-_COMPARE_RATE = (100_000, 500_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +165,7 @@ class Planner:
         try:
             steps = phase.steps(self._p.runbook, facts, record)
             planned = tuple(
-                PlannedStep(step_key(s), tuple(self._p.drivers[s.kind].describe(s)), _blocks(s)) for s in steps
+                PlannedStep(step_key(s), tuple(self._p.drivers[s.kind].describe(s)), blocks(s)) for s in steps
             )
             problem = ""
         except Held as unseen:
@@ -180,10 +177,10 @@ class Planner:
             number=FORWARD.index(name) + 1 if name in FORWARD else 0,
             name=name,
             state="ahead" if record.next_phase != name else "next",
-            what=_what(steps) + self._already_there(name, facts),
-            blocks=_blocks_in_all(steps, self._p.runbook.limits.stall_budget_s),
-            takes=_takes(self._p, steps, size),
-            way_back=_WAY_BACK.get(name, "forward again"),
+            what=what(steps) + self._already_there(name, facts),
+            blocks=blocks_in_all(steps, self._p.runbook.limits.stall_budget_s),
+            takes=takes(steps, size),
+            way_back=way_back(name, self._p.runbook.phases.rollback_ddl),
             steps=planned,
             problem=problem,
         )
@@ -196,75 +193,7 @@ class Planner:
         return f"; {found}" if found else ""
 
 
-_WAY_BACK = {
-    "ddl": "keep (nobody reads them)",
-    "backfill": "nothing to undo",
-    "shadow-write": "triggers off, after readers are back",
-    "read-switch": "to 0 % at once",
-    "verify": "as read-switch",
-}
-
-
 def _as_if(record: Record, name: str) -> Record:
     """The record as it will be when ``name`` is entered."""
     before = tuple(p for p in FORWARD[: FORWARD.index(name)])
     return resumed(replace(record, done=before), name)
-
-
-def _blocks(step: Step) -> str:
-    if isinstance(step, AddIndex):
-        return f"for a moment at its start, and at its end for up to {step.final_lock_budget_s:g} s"
-    if step_class(step) is StepClass.EXCLUSIVE:
-        return "for a moment, inside the stall budget"
-    return "nothing"
-
-
-def _blocks_in_all(steps: Sequence[Step], budget_s: float) -> str:
-    count = sum(1 for s in steps if step_class(s) is StepClass.EXCLUSIVE)
-    return f"{count} × up to {budget_s * 1000:.0f} ms" if count else "nothing"
-
-
-def _what(steps: Sequence[Step]) -> str:
-    parts = []
-    columns = sum(len(s.columns) for s in steps if isinstance(s, AddColumns))
-    if columns:
-        parts.append(f"{columns} columns INSTANT")
-    names = {
-        "change-column": "columns widened",
-        "add-index": "indexes INPLACE",
-        "add-foreign-key": "foreign keys INPLACE, proven",
-        "fill": "keyed pass",
-        "install-trigger": "triggers",
-        "soak": "soak",
-        "compare": "full comparison",
-        "open-writes": "new_writes opened",
-        "lower-flags": "readers to 0 %",
-        "drain": "old transactions end",
-        "quiet": "quiet time",
-        "remove-mirror": "mirror taken down",
-        "drop-foreign-key": "foreign keys dropped",
-        "drop-index": "indexes dropped",
-        "drop-columns": "columns dropped",
-    }
-    for kind, words in names.items():
-        count = sum(1 for s in steps if s.kind == kind)
-        if count:
-            parts.append(f"{count} {words}" if count > 1 or kind.startswith(("add", "drop")) else words)
-    percents = [s.percent for s in steps if s.kind == "set-percent"]
-    if percents:
-        parts.append(" → ".join(str(p) for p in percents) + " %")
-    return ", ".join(parts) or "nothing is missing"
-
-
-def _takes(parts: Parts, steps: Sequence[Step], size: SizeFacts | None) -> str:
-    """Seconds from fixed waits, and a range for passes by the rates that were measured."""
-    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet"))
-    fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
-    rows = size.rows_estimate if size is not None else 0
-    fills = sum(1 for s in steps if s.kind == "fill")
-    compares = sum(1 for s in steps if s.kind == "compare")
-    low = fixed + fills * rows / _FILL_RATE[1] + compares * rows / _COMPARE_RATE[1]
-    high = fixed + fills * rows / _FILL_RATE[0] + compares * rows / _COMPARE_RATE[0]
-    low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
-    high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
-    return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"

@@ -201,7 +201,7 @@ class Engine:
             case OpenWrites():
                 changed = replace(changed, both_written=True)
             case RemoveMirror():
-                left = tuple(p for p in record.done if p in ("ddl", "backfill"))
+                left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
                 changed = replace(changed, both_written=False, on_conflict="", done=left)
             case DropForeignKey() | DropIndex() | DropColumns():
                 changed = replace(changed, done=())
@@ -244,7 +244,9 @@ class Engine:
             if record.phase in GOES_BACK:
                 self._p.flags.lower(record.epoch)
             cleared = self._p.drivers[step.kind].abandon(step)
-            self.record(replace(record, intent=None), EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}")
+            left = tuple(p for p in record.done if record.phase not in GOES_BACK or p not in GOES_BACK)
+            cancelled = replace(record, intent=None, done=left)
+            self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}")
             return PhaseFailed(
                 f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
                 "a phase that runs to its end",

@@ -16,14 +16,16 @@ class Advice:
     command: str
 
 
-def advise(record: Record | None, holder: Holder | None) -> Advice:
-    """What a person at 3 a.m. needs to know first."""
+def advise(record: Record | None, holder: Holder | None, mirror_problem: str = "") -> Advice:
+    """What a person at 3 a.m. needs to know first. ``mirror_problem``: why a mirror that should stand does not."""
     if record is None or record.state is State.NEW:
         return Advice("nothing was begun", "operator", "rollout plan")
     phase = record.phase or "new"
     if record.state is State.RUNNING and holder is not None:
         since = holder.since.astimezone().strftime("%H:%M:%S")
-        return Advice(f"{phase}  running, by {holder.who}@{holder.host} since {since}", "nobody", "rollout status -w")
+        return Advice(f"{phase}  running, by {holder.who} since {since}", "nobody", "rollout status -w")
+    if mirror_problem and record.state is not State.FINISHED:
+        return Advice(f"the mirror is lost: {mirror_problem}", "operator", "rollout next --phase shadow-write")
     match record.state:
         case State.FINISHED:
             return Advice("finished", "nobody", "rollout history")

@@ -1,0 +1,92 @@
+"""What a stage does to the application and for how long, in words for a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from orchestrator.model.facts import SizeFacts
+from orchestrator.model.runbook import RollbackDdl
+from orchestrator.model.step import AddColumns, AddIndex, DropColumns, Step, StepClass, step_class
+
+# Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
+_FILL_RATE = (5_000, 15_000)
+_COMPARE_RATE = (100_000, 500_000)
+
+
+_WORDS = {
+    "change-column": "columns widened",
+    "add-index": "indexes INPLACE",
+    "add-foreign-key": "foreign keys INPLACE, proven",
+    "fill": "keyed pass",
+    "install-trigger": "triggers",
+    "soak": "soak",
+    "compare": "full comparison",
+    "open-writes": "new_writes opened",
+    "lower-flags": "readers to 0 %",
+    "drain": "old transactions end",
+    "quiet": "quiet time",
+    "remove-mirror": "mirror taken down",
+    "drop-foreign-key": "foreign keys dropped",
+    "drop-index": "indexes dropped",
+}
+_WAY_BACK = {
+    "ddl": "keep (nobody reads them)",
+    "backfill": "nothing to undo",
+    "shadow-write": "triggers off, after readers are back",
+    "read-switch": "to 0 % at once",
+    "verify": "as read-switch",
+}
+
+
+def way_back(name: str, ddl: RollbackDdl) -> str:
+    """What going back from the stage means."""
+    if name == "ddl" and ddl is RollbackDdl.DROP:
+        return "columns, indexes and keys are dropped"
+    return _WAY_BACK.get(name, "forward again")
+
+
+def blocks(step: Step) -> str:
+    """For how long one step keeps the application waiting at most."""
+    if isinstance(step, AddIndex):
+        return f"for a moment at its start, and at its end for up to {step.final_lock_budget_s:g} s"
+    if step_class(step) is StepClass.EXCLUSIVE:
+        return "for a moment, inside the stall budget"
+    return "nothing"
+
+
+def blocks_in_all(steps: Sequence[Step], budget_s: float) -> str:
+    """The same for a stage; ``budget_s``: the stall budget."""
+    count = sum(1 for s in steps if step_class(s) is StepClass.EXCLUSIVE)
+    ends = [s.final_lock_budget_s for s in steps if isinstance(s, AddIndex)]
+    last = f", {len(ends)} × up to {max(ends):g} s at an index's end" if ends else ""
+    return f"{count} × up to {budget_s * 1000:.0f} ms{last}" if count else "nothing"
+
+
+def what(steps: Sequence[Step]) -> str:
+    """The steps in the order in which they come, equal ones counted."""
+    parts: list[str] = []
+    for kind in dict.fromkeys(s.kind for s in steps):
+        same = [s for s in steps if s.kind == kind]
+        columns = sum(len(s.columns) for s in same if isinstance(s, AddColumns | DropColumns))
+        if kind == "set-percent":
+            parts.append(" → ".join(str(s.percent) for s in same if s.kind == "set-percent") + " %")
+        elif columns:
+            parts.append(f"{columns} columns {'INSTANT' if kind == 'add-columns' else 'dropped'}")
+        elif kind in _WORDS:
+            counted = len(same) > 1 or kind.startswith(("add", "drop"))
+            parts.append(f"{len(same)} {_WORDS[kind]}" if counted else _WORDS[kind])
+    return ", ".join(parts) or "nothing is missing"
+
+
+def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
+    """Seconds from fixed waits, and a range for passes by the rates that were measured."""
+    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet"))
+    fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
+    rows = size.rows_estimate if size is not None else 0
+    fills = sum(1 for s in steps if s.kind == "fill")
+    compares = sum(1 for s in steps if s.kind == "compare")
+    low = fixed + fills * rows / _FILL_RATE[1] + compares * rows / _COMPARE_RATE[1]
+    high = fixed + fills * rows / _FILL_RATE[0] + compares * rows / _COMPARE_RATE[0]
+    low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
+    high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
+    return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"
