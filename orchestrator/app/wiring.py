@@ -27,12 +27,12 @@ from orchestrator.model.facts import Facts, MissingPrivilege, Need, Reading, Rep
 from orchestrator.model.outcome import Outcome, Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask, Record
-from orchestrator.model.verdict import Verdict
+from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
-from orchestrator.runbook import lint
+from orchestrator.runbook import explain_difference, lint
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
@@ -50,6 +50,7 @@ class App:
     parts: Parts
     commands: Commands
     planner: Planner
+    gates: Gates
     store: MysqlStore
     observer: MysqlObserver
     closers: tuple[Callable[[], None], ...]
@@ -69,7 +70,18 @@ class App:
         found = facts.privileges.value if facts.privileges is not None else None
         verdicts = self.parts.judge.everything()
         settings = [v for v in verdicts if v.check in SETTINGS_CHECKS and not v.good]
-        return found or (), tuple(settings)
+        return found or (), (*settings, *self._silent_gates())
+
+    def _silent_gates(self) -> list[Verdict]:
+        """Gates of the runbook that give no number when they are tried once."""
+        tried = [(g, self.gates.sample(g)) for g in self.parts.runbook.gates]
+        return [
+            Verdict(
+                f"gate {g.name}", Judgement.UNSEEN, f"{g.name}: {got}", got, "one number", f"try by hand: {g.argument}"
+            )
+            for g, got in tried
+            if isinstance(got, str)
+        ]
 
     def snapshots(self) -> Sequence[tuple[Record, tuple[Progress, datetime] | None, Facts | None]]:
         """What a scrape shows: every rollout of the store, and facts of ours."""
@@ -96,11 +108,13 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     store = MysqlStore(settings, clock)
     observer = MysqlObserver(site, lambda: store.load(runbook.id))
     flags = MysqlFlags(settings, runbook.id, clock)
-    ramp = RampDriver(site, flags, Gates(site, observer))
+    gates = Gates(site, observer)
+    ramp = RampDriver(site, flags, gates)
     drivers = _drivers(site, observer, ramp)
     parts = Parts(
         runbook=runbook,
         findings=lambda: lint(runbook),
+        difference=lambda old_text: explain_difference(old_text, runbook),
         store=store,
         observer=observer,
         flags=flags,
@@ -115,7 +129,9 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         who=whoami(),
         interrupted=around.interrupted,
     )
-    return App(parts, Commands(parts), Planner(parts), store, observer, (store.close, observer.close, flags.close))
+    return App(
+        parts, Commands(parts), Planner(parts), gates, store, observer, (store.close, observer.close, flags.close)
+    )
 
 
 def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:

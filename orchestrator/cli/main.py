@@ -110,5 +110,8 @@ def run() -> None:
     wants_json = "--json" in sys.argv
     with errors_become_exit_codes(wants_json):
         command = typer.main.get_command(app)
-        code = command.main(args=arranged(sys.argv[1:]) or ["--help"], prog_name="rollout", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        if "_ROLLOUT_COMPLETE" in os.environ:
+            command.main(prog_name="rollout")
+        # Not ``main`` of the command: that one has exit codes of its own, for a pipe that closes among others.
+        with command.make_context("rollout", arranged(sys.argv[1:]) or ["--help"]) as context:
+            command.invoke(context)

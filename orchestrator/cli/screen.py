@@ -18,8 +18,11 @@ _PLAIN_S = 10.0
 _BAR = 26
 
 
-def watcher_for(stream: TextIO, wants_json: bool) -> Watcher:
-    """A drawing one on a terminal, a plain one elsewhere; both write to ``stream``, never to standard output."""
+def watcher_for(stream: TextIO, wants_json: bool, *, silent: bool = False) -> Watcher:
+    """A drawing one on a terminal, a plain one elsewhere; both write to ``stream``, never to standard output. ``silent``:
+    none, because the stream belongs to a log."""
+    if silent:
+        return Plain(None)
     return Drawn(stream) if stream.isatty() and not wants_json else Plain(stream)
 
 
@@ -81,7 +84,7 @@ class Drawn:
 class Plain:
     """A line when a step begins to take time, then one each ten seconds."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._told_at = time.monotonic()
         self._reason = ""
@@ -98,6 +101,8 @@ class Plain:
 
     def _tell(self, text: str) -> None:
         self._told_at = time.monotonic()
+        if self._stream is None:
+            return
         try:
             print(text, file=self._stream, flush=True)
         except (BrokenPipeError, ValueError):

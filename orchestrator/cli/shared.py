@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ class Shared:
 
             listeners = (EventLog(),)
         asked = interrupts.asked if interrupts is not None else (lambda: None)
-        around = Surroundings(watcher_for(sys.stderr, self.json), listeners, asked)
+        around = Surroundings(watcher_for(sys.stderr, self.json, silent=log), listeners, asked)
         app = build(runbook, self.settings(), around)
         try:
             yield app
@@ -119,22 +119,20 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
     ROLLOUT_DEBUG."""
     try:
         yield
+        _leave(Exit.DONE)
     except RolloutError as error:
         _tell(error, wants_json)
-        sys.exit(int(error.exit_code))
+        _leave(error.exit_code)
     except typer.Exit as left:
-        sys.exit(left.exit_code)
+        _leave(left.exit_code)
     except typer.TyperException as error:
-        wrong = UsageError(error.format_message(), "a command line that rollout knows", "rollout --help")
-        _tell(wrong, wants_json)
-        sys.exit(int(Exit.USAGE))
-    except (typer.Abort, KeyboardInterrupt):
+        _tell(UsageError(error.format_message(), "a command line that rollout knows", "rollout --help"), wants_json)
+        _leave(Exit.USAGE)
+    except (typer.Abort, KeyboardInterrupt, EOFError):
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        _leave(130)
     except BrokenPipeError:
-        # The reader went away (| head): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _leave(Exit.DONE)
     except Exception as error:
         if os.environ.get("ROLLOUT_DEBUG"):
             raise
@@ -145,14 +143,24 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
             "rollout status says where it stands",
         )
         _tell(bug, wants_json)
-        sys.exit(int(Exit.BUG))
+        _leave(Exit.BUG)
+
+
+def _leave(code: int) -> None:
+    """End the process with that code. A reader that went away (| head) is nothing wrong: what is unsaid stays so."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(int(code))
 
 
 def _tell(error: RolloutError, wants_json: bool) -> None:
-    if wants_json:
-        print(json.dumps(error.as_dict(), ensure_ascii=False))
-        return
-    rows = (("seen", error.seen), ("wanted", error.expected), ("do", error.next))
-    print(f"{error.code}{'':6}exit {int(error.exit_code)}", file=sys.stderr)
-    for name, text in rows:
-        print(f" {name:<8}{text}", file=sys.stderr)
+    with suppress(BrokenPipeError):
+        if wants_json:
+            print(json.dumps(error.as_dict(), ensure_ascii=False))
+            return
+        rows = (("seen", error.seen), ("wanted", error.expected), ("do", error.next))
+        print(f"{error.code}{'':6}exit {int(error.exit_code)}", file=sys.stderr)
+        for name, text in rows:
+            print(f" {name:<8}{text}", file=sys.stderr)

@@ -36,9 +36,10 @@ class Entry:
         if record is None:
             return self.new()
         if record.digest != self._p.runbook.digest and record.state is not State.FINISHED:
+            changes = self._p.difference(record.runbook_text)
             raise RunbookError(
                 f"{self._p.runbook.path}: the contract differs from the one that {record.id} began with "
-                f"({self._p.runbook.digest[:8]}, was {record.digest[:8]})",
+                f"({self._p.runbook.digest[:8]}, was {record.digest[:8]}):\n{changes}",
                 "the contract that was frozen when the rollout began",
                 "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
             )

@@ -15,11 +15,13 @@ from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """``findings``: what the runbook's text alone shows to be wrong. ``forward`` are the five stages in order.
+    """``findings``: what the runbook's text alone shows to be wrong. ``difference``: how its contract differs from that
+    of another runbook's text, in words. ``forward`` are the five stages in order.
     ``interrupted`` tells what a signal to this process asks for."""
 
     runbook: Runbook
     findings: Callable[[], Sequence[Problem]]
+    difference: Callable[[str], str]
     store: Store
     observer: Observer
     flags: Flags

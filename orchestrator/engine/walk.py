@@ -232,8 +232,10 @@ class Engine:
                 replace(record, done_steps=()), EventKind.FINISHED, "the mirror is gone, the rollout is closed"
             )
             return Ended(saved, saved.note)
+        steps = len(record.done_steps)
+        note = f"{steps} steps, the last: {record.note}" if steps > 1 else record.note
         record = replace(record, done=(*record.done, name), done_steps=(), on_conflict="")
-        saved = self.record(record, EventKind.PHASE_DONE, record.note)
+        saved = self.record(record, EventKind.PHASE_DONE, note)
         return Ended(saved, saved.note)
 
     def _stopped(self, record: Record, step: Step, pulse: Pulse) -> Exception:

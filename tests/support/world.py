@@ -340,6 +340,7 @@ class Stage:
         self.parts = Parts(
             runbook=self.runbook,
             findings=lambda: (),
+            difference=lambda text: "state: varchar(32) → varchar(64)",
             store=self.store,
             observer=self.observer,
             flags=self.flags,
