@@ -19,7 +19,8 @@ _BAR = 26
 
 
 def watcher_for(stream: TextIO, wants_json: bool, *, silent: bool = False) -> Watcher:
-    """A drawing one on a terminal, a plain one elsewhere; both write to ``stream``, never to standard output. ``silent``:
+    """A drawing one on a terminal, a plain one elsewhere; both write to ``stream``, never to standard output.
+    ``silent``:
     none, because the stream belongs to a log."""
     if silent:
         return Plain(None)
