@@ -1,0 +1,154 @@
+"""``next`` does what it was asked for or nothing: order, confirmation, a plan that is bound, and what is left to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.sandbox.pair import Pair
+from tests.support.command import ROLLOUT, Terminal
+from tests.support.small import Small, small
+
+
+@pytest.fixture
+def here(pair: Pair, tmp_path: Path) -> Iterator[Small]:
+    with small(pair, tmp_path) as made:
+        yield made
+
+
+def typed(terminal: Terminal, answer: str, *arguments: str) -> tuple[int, str]:
+    """The exit code and all that a terminal showed, when a person answers the question with that line."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [ROLLOUT, *arguments], env=terminal.environment, stdin=follower, stdout=follower, stderr=follower
+    )
+    os.close(follower)
+    shown, answered = b"", False
+    try:
+        while True:
+            ready, _, _ = select.select([leader], [], [], 60)
+            assert ready, shown
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                break
+            shown += piece
+            if not answered and (b"[y/N]" in shown or b"to accept that:" in shown):
+                answered = True
+                os.write(leader, answer.encode() + b"\n")
+        return process.wait(60), shown.decode()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(leader)
+
+
+def test_2_for_a_stage_that_is_not_the_next_with_the_command_to_type(here: Small) -> None:
+    with here.unchanged():
+        told = here.terminal.run("next", "--phase", "backfill", "-y", "--json", expect=2).json
+        assert told["error"] == "usage"
+        assert told["seen"].startswith("backfill is not the next stage")
+        assert told["next"] == "rollout next --phase ddl"
+        assert "there is no stage 'ddk'" in here.terminal.run("next", "--phase", "ddk", "-y", expect=2).err
+        assert "one of ddl, backfill" in here.terminal.run("plan", "--phase", "ddk", expect=2).err
+
+
+def test_2_without_a_terminal_and_without_y_and_nothing_is_begun(here: Small) -> None:
+    with here.unchanged():
+        ran = here.terminal.run("next", expect=2)
+        assert "there is no terminal to confirm on" in ran.err
+        assert "add -y" in ran.err
+        assert "ADD COLUMN" not in ran.out
+        here.terminal.run("run", expect=2)
+        code, shown = typed(here.terminal, "", "next")
+        assert code == 2, shown
+        assert "nothing was changed" in shown
+        assert "5 stages" not in shown
+
+
+def test_0_for_a_person_who_says_yes(here: Small) -> None:
+    code, shown = typed(here.terminal, "y", "next")
+    assert code == 0, shown
+    assert "1 columns INSTANT" in shown, "the plan is shown before the question"
+    assert (
+        shown.index("1 columns INSTANT")
+        < shown.index("Do ddl now?")
+        < shown.index("Next: rollout next --phase backfill")
+    )
+
+
+def test_0_for_what_is_done_already_and_when_nothing_is_left(here: Small) -> None:
+    assert here.terminal.run("plan", "--detailed-exitcode", "--json", expect=3).json["stages"]
+    lines = here.terminal.run("run", "-y", "--json").out.splitlines()
+    assert [json.loads(line).get("phase") for line in lines[:5]] == [
+        "ddl",
+        "backfill",
+        "shadow-write",
+        "read-switch",
+        "verify",
+    ]
+    before = here.sql("SELECT COUNT(*) FROM _rollout.event")
+    assert here.terminal.run("next", "--phase", "backfill").out == "backfill is already done\n"
+    assert "nothing is left to do" in here.terminal.run("next", "--json").json["note"]
+    assert "nothing is left to do" in here.terminal.run("run", "-y").out
+    assert here.terminal.run("plan", "--detailed-exitcode", "--json").json["stages"] == []
+    assert here.sql("SELECT COUNT(*) FROM _rollout.event") == before
+    status = here.terminal.run("status", "--json").json
+    assert (status["state"], status["next_command"], status["read_percent"]) == ("done", "rollout finish", 100)
+
+    assert "rolled-back" in here.terminal.run("rollback", "-y").out
+    assert here.terminal.run("status", "--json").json["done"] == ["ddl"]
+    here.terminal.run("run", "-y")
+    told = here.terminal.run("finish", expect=2).err
+    assert "there is no terminal" in told
+    here.terminal.run("finish", "--old-application-gone", "-y", expect=2)
+    here.terminal.run("finish", "--old-application-gone", "--flag-retired", "-y")
+    assert here.terminal.run("status", "--json").json["state"] == "finished"
+    assert here.terminal.run("next").out == "this rollout is finished\n"
+    assert here.terminal.run("finish", "-y").code == 0
+    assert "this rollout is finished" in here.terminal.run("rollback", "-y", expect=2).err
+    here.terminal.run("purge", "-y")
+    assert here.sql("SELECT COUNT(*) FROM _rollout.rollout") == [(0,)]
+    assert here.sql("SELECT COUNT(*) FROM _rollout.flag") == [(0,)]
+    assert here.terminal.run("status", "--json").json["state"] == "new"
+
+
+def test_2_for_a_stale_plan_with_the_difference(here: Small) -> None:
+    saved = here.terminal.runbook.with_name("saved.plan")
+    here.terminal.run("plan", "-o", str(saved))
+    assert saved.stat().st_mode & 0o077 == 0
+    here.sql(f"ALTER TABLE {here.table} ADD COLUMN extra INT")
+    with here.unchanged():
+        told = here.terminal.run("next", "--plan", str(saved), "-y", "--json", expect=2).json
+    assert told["seen"].startswith("the plan is stale: live shape was ")
+    assert told["next"].startswith("read a new one: rollout plan -o")
+    here.terminal.run("plan", "-o", str(saved))
+    here.sql(f"INSERT INTO {here.table} (id, status) VALUES (9, 'new')")  # counts are no part of it
+    here.terminal.run("next", "--plan", str(saved), "-y")
+    told = here.terminal.run("next", "--plan", str(saved), "-y", "--json", expect=2).json
+    assert "state was 0, is " in told["seen"]
+    saved.write_text("{}")
+    here.terminal.run("next", "--plan", str(saved), "-y", expect=2)
+    here.terminal.run("next", "--plan", str(saved.with_name("none")), "-y", expect=2)
+
+
+def test_65_for_a_contract_that_changed_after_the_start_with_the_way_to_the_old_one(here: Small) -> None:
+    here.terminal.run("next", "-y")
+    first = here.terminal.runbook.read_text(encoding="utf-8")
+    here.write(("varchar(32)", "varchar(33)"))
+    before = here.seen()
+    told = here.terminal.run("next", "-y", "--json", expect=65).json
+    assert "the contract differs from the one that orders-state began with" in told["seen"]
+    assert "--runbook-text" in told["next"]
+    assert here.seen() == before
+    assert here.terminal.run("status", "--runbook-text").out == first
