@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.errors import Held
-from orchestrator.model.facts import Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape, T
+from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape, T
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.verdict import Problem, ProblemKind
 
@@ -122,12 +122,19 @@ def _named(clause: str, columns: Sequence[str]) -> Sequence[str]:
 
 
 def value_problems(facts: Facts) -> Sequence[Problem]:
-    """Every value that exists is known to its mapping and fits."""
+    """Every value that exists is known to its mapping and fits, and no column that was there holds somebody's data."""
     reading = facts.values
     if reading is None or reading.value is None:
         return ()
     return tuple(
         _runbook(
+            "column-in-use",
+            f"{v.mapping} holds {v.value} in {v.rows} rows (keys {' '.join(v.keys)}), and no step of ours added it",
+            "a column that was there holds NULL, its default, or what the mapping gives: all else is somebody's",
+            "name the new column otherwise; or, when nobody needs the values, set them to NULL or the default first",
+        )
+        if v.problem == SOMEBODYS
+        else _runbook(
             "unmapped-value" if v.problem == "unmapped" else "unfit-value",
             f"{v.mapping}: {v.value} is {v.problem} in {v.rows} rows (keys {' '.join(v.keys)})",
             "every value that exists is mapped and fits the new column",

@@ -50,7 +50,7 @@ class Rollback:
         stays = "read-switch" in keeps or "lower-flags" in record.done_steps
         lower = () if stays else (LowerFlags(why="a rollback was asked for"),)
         mirror = self._mirror(runbook, facts, record) if "shadow-write" not in keeps else ()
-        ddl = self._ddl(runbook, facts) if not record.target and "ddl" not in keeps else ()
+        ddl = self._ddl(runbook, facts, record) if not record.target and "ddl" not in keeps else ()
         return tuple(s for s in (*lower, *mirror, *ddl))
 
     def _mirror(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
@@ -79,11 +79,14 @@ class Rollback:
         take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)
         return (*waiting, take_down)
 
-    def _ddl(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
+    def _ddl(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        """Columns that were there before the rollout stay: somebody else put them there."""
         shape, contract = shape_of(facts), runbook.contract
         keys = tuple(f for f in contract.foreign_keys if shape.foreign_key(f.name) is not None)
         indexes = tuple(i for i in contract.indexes if shape.index(i.name) is not None)
-        columns = tuple(c for c in contract.columns if shape.column(c.name) is not None)
+        columns = tuple(
+            c for c in contract.columns if c.name in record.columns_added and shape.column(c.name) is not None
+        )
         return (
             *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
             *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),

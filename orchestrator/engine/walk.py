@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from orchestrator.engine.effects import settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
@@ -17,11 +18,6 @@ from orchestrator.model.state import Ask, Event, EventKind, Record, Request, mov
 from orchestrator.model.step import (
     Compare,
     DropColumns,
-    DropForeignKey,
-    DropIndex,
-    InstallTrigger,
-    MeasureBaselines,
-    OpenWrites,
     RemoveMirror,
     Step,
     step_key,
@@ -193,22 +189,7 @@ class Engine:
                 raise self._fails(replace(record, intent=None), outcome)
 
     def _settled(self, record: Record, step: Step, outcome: Outcome) -> Record:
-        changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
-        match step:
-            case InstallTrigger():
-                # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
-                changed = replace(changed, walk=record.walk + 1)
-            case OpenWrites():
-                changed = replace(changed, both_written=True)
-            case RemoveMirror():
-                left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
-                changed = replace(changed, both_written=False, on_conflict="", done=left)
-            case DropForeignKey() | DropIndex() | DropColumns():
-                changed = replace(changed, done=())
-            case MeasureBaselines():
-                changed = replace(changed, baselines=tuple(sorted(outcome.figures.items())))
-            case _:
-                pass
+        changed = settled(record, step, outcome)
         if isinstance(step, Compare) and step.relation == "corresponds":
             outcome = self._metered(outcome)
         return self.record(changed, EventKind.STEP_DONE, outcome.note, step=step_key(step), outcome=outcome)

@@ -230,6 +230,10 @@ class ValueCount:
     problem: str
 
 
+# The problem of a new column's value that neither the mapping nor the default explains.
+SOMEBODYS = "somebody's"
+
+
 @dataclass(frozen=True, slots=True)
 class ValueScan:
     """What the values that exist do to the mappings. ``complete`` is False when the scan was cut (time or rows)."""

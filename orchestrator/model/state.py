@@ -142,6 +142,7 @@ class Record:
     backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
     of
     being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
+    ``columns_added`` are those that ddl added: the others of the contract were there, and are somebody's.
     """
 
     id: str

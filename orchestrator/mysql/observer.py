@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.errors import RolloutError, ServerUnreachable
-from orchestrator.model.contract import TableName
+from orchestrator.model.contract import Column, TableName
 from orchestrator.model.facts import (
     DiskFacts,
     DriftFacts,
@@ -232,13 +232,27 @@ class MysqlObserver:
         return self._relation[1]
 
     def _read_values(self, session: Session) -> ValueScan:
-        if not self._site.runbook.contract.mappings:
-            return ValueScan(0, True, ())
         shape = self._present(session)
         relation = self._relation_of(session, shape)
         return scan_values(
-            self._scans(), relation, shape, max_rows=_VALUES_MAX_ROWS, max_s=_VALUES_MAX_S, clock=self._site.clock
+            self._scans(),
+            relation,
+            shape,
+            max_rows=_VALUES_MAX_ROWS,
+            max_s=_VALUES_MAX_S,
+            clock=self._site.clock,
+            not_ours=self._not_ours(shape),
         )
+
+    def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
+        """Columns of the contract that were there before ddl; none once it is done, when the application may use
+        them."""
+        record = self._read_record()
+        if record is not None and "ddl" in record.done:
+            return ()
+        ours = {name.lower() for name in record.columns_added} if record is not None else set()
+        live = (shape.column(c.name) for c in self._site.runbook.contract.columns)
+        return tuple(c for c in live if c is not None and c.name.lower() not in ours)
 
     def _read_mirror(self, session: Session) -> MirrorFacts:
         """Triggers are read on every look; the table around them costs ten times as much, and a mirror that is whole
@@ -276,8 +290,8 @@ class MysqlObserver:
             return MeterFacts(())
         runbook = self._site.runbook
         mapped = {m.new.lower() for m in runbook.contract.mappings}
-        goes = runbook.phases.rollback_ddl is RollbackDdl.DROP
-        dropped = [
-            c for c in runbook.contract.columns if goes and c.name.lower() not in mapped and shape.column(c.name)
-        ]
+        record = self._read_record()
+        goes = record.columns_added if record is not None and runbook.phases.rollback_ddl is RollbackDdl.DROP else ()
+        columns = runbook.contract.columns
+        dropped = [c for c in columns if c.name in goes and c.name.lower() not in mapped and shape.column(c.name)]
         return scan_meter(self._scans(), self._relation_of(session, shape), shape, dropped)

@@ -19,7 +19,7 @@ from orchestrator.mysql.relation import Relation, Truth, some
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.rows import estimate, estimate_of
-from orchestrator.mysql.values import ValueTally, add_values, unwritable_problems
+from orchestrator.mysql.values import ValueTally, add_values, foreign_problems, unwritable_problems
 from orchestrator.ports import Clock
 
 TARGET_S = 0.08
@@ -45,13 +45,22 @@ class _WallClock:
 
 
 def scan_values(
-    session: Session, relation: Relation, shape: Shape, *, max_rows: int, max_s: float, clock: Clock
+    session: Session,
+    relation: Relation,
+    shape: Shape,
+    *,
+    max_rows: int,
+    max_s: float,
+    clock: Clock,
+    not_ours: Sequence[Column] = (),
 ) -> ValueScan:
-    """Old values that no mapping knows or that do not fit, until ``max_rows`` or ``max_s`` are used up.
+    """Old values that no mapping knows or that do not fit, until ``max_rows`` or ``max_s`` are used up; and values in
+    ``not_ours``, new columns that no step of ours added, that only somebody else can have put there.
 
     Works before the new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
     """
-    problems, tally = unwritable_problems(relation, shape), ValueTally()
+    problems = (*unwritable_problems(relation, shape), *foreign_problems(relation, not_ours))
+    tally = ValueTally()
     if not problems:
         return ValueScan(0, True, ())
     reader = Reader(session, key_space(shape), (some(f"{p.name} IS NOT NULL" for p in problems),))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.model.contract import Column
-from orchestrator.model.facts import Shape, ValueCount
+from orchestrator.model.facts import SOMEBODYS, Shape, ValueCount
 from orchestrator.model.types import Family
+from orchestrator.mysql import quote
 from orchestrator.mysql.expression import read
 from orchestrator.mysql.keyset import Reader
 from orchestrator.mysql.relation import DerivedSql, PairSql, Relation
 from orchestrator.mysql.sql.bounds import Ref, Span, read_key, show
 from orchestrator.mysql.sql.rows import grouped, listed, ref
+from orchestrator.mysql.unset import unset_of
 
 SHOWN_CHARACTERS = 64
 SAMPLES = 10
@@ -35,6 +37,22 @@ def unwritable_problems(relation: Relation, shape: Shape) -> tuple[Problem, ...]
     """What keeps old values from being carried, for each mapping: unmapped, unfit, or not what comes back from the new
     value (the law of the round trip). Works before the columns exist."""
     return tuple(p for p in (_unwritable(m, shape) for m in relation.mappings) if p is not None)
+
+
+def foreign_problems(relation: Relation, columns: Sequence[Column]) -> tuple[Problem, ...]:
+    """Values in ``columns`` of the contract that are neither NULL, nor the default, nor what the mapping gives."""
+    mapped = {m.new.name.lower(): m for m in relation.mappings}
+    found = []
+    for column in columns:
+        moment = column.default is not None and column.default.is_expression
+        if moment:
+            continue  # every row holds another default: nothing tells it from a value that was given
+        mapping = mapped.get(column.name.lower())
+        unset = (mapping.unset if mapping is not None else unset_of(column, column.name)).now(ref)
+        explained = f"({unset})" if mapping is None else f"({unset}) OR ({mapping.forward.equals(ref)})"
+        name = f"IF({explained}, NULL, {quote.text(SOMEBODYS)})"
+        found.append(Problem(f"column {column.name}", name, value_sql(column, ref(column.name))))
+    return tuple(found)
 
 
 def _unwritable(mapping: PairSql | DerivedSql, shape: Shape) -> Problem | None:

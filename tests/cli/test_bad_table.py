@@ -74,6 +74,20 @@ def history(here: Small) -> list[dict[str, object]]:
     return [json.loads(line) for line in here.terminal.run("history", "--json").out.splitlines()]
 
 
+def test_65_for_a_column_that_was_there_and_holds_what_only_somebody_else_can_mean(pair: Pair, tmp_path: Path) -> None:
+    rows = "(1, 'new', '', 'pending'), (2, 'new', '', NULL), (3, 'new', '', 'theirs'), (4, 'done', '', 'pending')"
+    with small(pair, tmp_path, PLAIN + ", state VARCHAR(32)", rows) as here:
+        ran = refused(here, "column state holds 'theirs' in 1 rows (keys 3), and no step of ours added it")
+        assert "column state holds 'pending' in 1 rows (keys 4)" in ran.err
+        here.write(("rollback: {quiet", "rollback: {ddl: drop, quiet"))
+        here.sql(f"UPDATE {here.table} SET state = NULL WHERE id IN (3, 4)")
+        here.terminal.run("run", "--until", "backfill", "-y")
+        here.terminal.run("rollback", "-y")
+        left = here.seen()["create orders"]
+        assert "`state` varchar(32)" in left, "it was there before: it is not ours to drop"
+        assert "orders_state_idx" not in left
+
+
 def test_65_for_live_values_that_the_mapping_misses_with_counts_and_keys(pair: Pair, tmp_path: Path) -> None:
     rows = "(1, 'new', NULL), (2, 'done ', ''), (3, 'done ', ''), (4, 'Done', ''), (7, '', '')"
     with small(pair, tmp_path, rows=rows) as here:

@@ -1,0 +1,45 @@
+"""What a step that took effect changes in the record. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.model.outcome import Outcome
+from orchestrator.model.state import Record
+from orchestrator.model.step import (
+    AddColumns,
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+    InstallTrigger,
+    MeasureBaselines,
+    OpenWrites,
+    RemoveMirror,
+    Step,
+    step_key,
+)
+
+
+def settled(record: Record, step: Step, outcome: Outcome) -> Record:
+    """The record with the step among the done ones, its intent closed, and what else follows from that step."""
+    changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
+    match step:
+        case AddColumns():
+            changed = replace(changed, columns_added=(*record.columns_added, *(c.name for c in step.columns)))
+        case InstallTrigger():
+            # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
+            changed = replace(changed, walk=record.walk + 1)
+        case OpenWrites():
+            changed = replace(changed, both_written=True)
+        case RemoveMirror():
+            left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
+            changed = replace(changed, both_written=False, on_conflict="", done=left)
+        case DropColumns():
+            changed = replace(changed, done=(), columns_added=())
+        case DropForeignKey() | DropIndex():
+            changed = replace(changed, done=())
+        case MeasureBaselines():
+            changed = replace(changed, baselines=tuple(sorted(outcome.figures.items())))
+        case _:
+            pass
+    return changed
