@@ -16,7 +16,7 @@ from tests.support.command import Ground, ground
 from tests.support.servers import wait_caught_up, wait_for
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
-WANTED_KILLS = 36
+WANTED_KILLS = 30
 
 
 def kill_after(here: Ground, arguments: tuple[str, ...], more_events: int, delay_s: float) -> int | None:
@@ -49,26 +49,44 @@ def old_rows(here: Ground) -> list[tuple[Any, ...]]:
     return here.sql(f"SELECT {names} FROM {here.table} ORDER BY {', '.join(f'`{k}`' for k in here.shape.key)}")
 
 
+def phase_of(here: Ground) -> str:
+    """The stage that the record names; "" before there is one."""
+    return str(here.sql("SELECT phase FROM _rollout.rollout")[0][0]) if here.events() else ""
+
+
+def insist(here: Ground, arguments: tuple[str, ...], kills: int, rng: Random, seen: dict[str, int]) -> None:
+    """Type the command until it is through, and kill it ``kills`` times on the way, later and later into a stage."""
+    done = 0
+    while True:
+        in_phase = seen.get(phase_of(here), 0)
+        if done < kills:
+            code = kill_after(here, arguments, rng.randint(1, 2 + in_phase), rng.random() * 0.3)
+        else:
+            code = here.terminal.run(*arguments).code
+        if code is not None:
+            return
+        done += 1
+        phase = phase_of(here)
+        seen[phase] = seen.get(phase, 0) + 1
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: int, pair: Pair, tmp_path: Path) -> None:
     rng = Random(seed)
     kills: dict[str, int] = {}
     with ground(pair, "aijob", tmp_path, rows=1500, seed=seed) as here:
         before = old_rows(here)
-        for arguments in (("run", "-y"), ("rollback", "-y"), ("run", "-y"), ("finish", "-y")):
-            while True:
-                code = kill_after(here, arguments, rng.randint(1, 3), rng.random() * 0.4)
-                phase = here.terminal.run("status", "--json").json["phase"]
-                if code is None:
-                    kills[phase] = kills.get(phase, 0) + 1
-                    continue
-                break
-            if arguments[0] == "run":
-                assert here.terminal.run("verify", "--json").json["mismatches"] == 0
-                assert old_rows(here) == before
-            if arguments[0] == "rollback":
-                assert here.triggers() == []
+        for until, wanted in (("ddl", 8), ("backfill", 3), ("shadow-write", 5), ("read-switch", 6), ("verify", 4)):
+            insist(here, ("run", "--until", until, "-y"), wanted, rng, kills)
+        assert here.terminal.run("verify", "--json").json["mismatches"] == 0
         assert old_rows(here) == before
+        insist(here, ("rollback", "-y"), 5, rng, kills)
+        assert here.triggers() == []
+        assert old_rows(here) == before
+        insist(here, ("run", "-y"), 3, rng, kills)
+        insist(here, ("finish", "-y"), 4, rng, kills)
+        assert old_rows(here) == before
+        assert here.terminal.run("verify", "--json").json["mismatches"] == 0
         assert here.terminal.run("status", "--json").json["state"] == "finished"
         assert here.triggers() == []
         assert sum(kills.values()) >= WANTED_KILLS, kills
