@@ -4,11 +4,11 @@ question."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
 from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.settings import environment_for_commands
 from orchestrator.telemetry.words import event_words
 
 TOLD = frozenset(
@@ -22,7 +22,6 @@ TOLD = frozenset(
     }
 )
 _TIMEOUT_S = 10.0
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
 class Notifier:
@@ -35,7 +34,7 @@ class Notifier:
         if not self._argv or event.kind not in TOLD:
             return
         text = json.dumps(event_words(record, event), ensure_ascii=False)
-        environment = {k: os.environ[k] for k in _PASSED if k in os.environ}
+        environment = environment_for_commands()
         try:
             ended = subprocess.run(
                 self._argv, input=text, text=True, timeout=_TIMEOUT_S, capture_output=True, env=environment, check=False

@@ -177,6 +177,15 @@ def test_the_shell_is_offered_the_verbs(here: Small) -> None:
     assert {"plan", "pause", "purge"} <= set(ran.stdout.split())
 
 
+def told(heard: Path) -> tuple[tuple[str, str], ...]:
+    """Changes of a runbook: every command that it may have notes its arguments and its environment in ``heard``."""
+    note = heard.with_suffix(".sh")
+    note.write_text(f'{{ echo "as $1"; tr "\\0" "\\n" < /proc/$$/cmdline; env; }} >> {heard}; echo $2\n')
+    gate = f"gates:\n  - {{name: told, command: sh {note} gate 0, max: 0, interval: 200ms}}\n"
+    disk = f"checks: {{max_wait: 1s, disk: {{from: {{command: sh {note} disk 99999999999999}}}}}}\n"
+    return (("checks: {max_wait: 1s}\n", f"{disk}{gate}notify: {{command: sh {note} notify}}\n"),)
+
+
 def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
     """Not in arguments, output, history, state, plan or error texts, whatever happens."""
     marked = "marked-Secret-5512"
@@ -187,8 +196,11 @@ def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
             here.terminal.runbook,
             {"ROLLOUT_USER": account.user, "ROLLOUT_PASSWORD": marked, "ROLLOUT_LOG": "1", "ROLLOUT_DEBUG": "1"},
         )
-        saved = here.terminal.runbook.with_name("saved.plan")
-        here.write(("hold: 200ms", "hold: 5m"))
+        saved, heard = (here.terminal.runbook.with_name(name) for name in ("saved.plan", "heard"))
+        here.write(
+            ("hold: 200ms, ttl: 4s, poll: 200ms, gates: [drift]", "hold: 5m, ttl: 9s, gates: [drift, told]"),
+            *told(heard),
+        )
         said = [
             script_of.run(*verb, expect=None)
             for verb in (("plan", "--sql", "-o", str(saved)), ("run", "--until", "shadow-write", "-y"), ("doctor",))
@@ -217,3 +229,7 @@ def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
         for (name,) in here.sql("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout'"):
             assert marked not in str(here.sql(f"SELECT * FROM _rollout.`{name}`")), name
         script_of.run("rollback", "-y")
+        children = heard.read_text(encoding="utf-8")
+        assert {"as disk", "as gate", "as notify"} <= set(children.splitlines()), "each of them ran"
+        assert marked not in children
+        here.write()

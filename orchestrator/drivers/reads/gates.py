@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 
@@ -11,9 +10,7 @@ from orchestrator.model.runbook import GateSpec
 from orchestrator.mysql.probe import NumberProbe
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Observer
-
-# What a command of the user's sees of our environment: enough to find its interpreter, no secret of ours.
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
+from orchestrator.settings import environment_for_commands
 
 
 class Gates:
@@ -40,14 +37,13 @@ class Gates:
 
 def _run(gate: GateSpec) -> float | str:
     """The number that the command prints; without one its exit code (0 passes a ``max: 0``). No shell."""
-    environment = {k: os.environ[k] for k in _PASSED if k in os.environ} | {"ROLLOUT_GATE": gate.name}
     try:
         ended = subprocess.run(
             shlex.split(gate.argument),
             capture_output=True,
             text=True,
             timeout=gate.timeout_s,
-            env=environment,
+            env=environment_for_commands(ROLLOUT_GATE=gate.name),
             stdin=subprocess.DEVNULL,
             check=False,
         )

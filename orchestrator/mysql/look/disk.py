@@ -13,6 +13,7 @@ from orchestrator.model.facts import DiskFacts
 from orchestrator.model.runbook import DiskSource
 from orchestrator.mysql.look.unseen import Unseen
 from orchestrator.mysql.session import Session
+from orchestrator.settings import environment_for_commands
 
 _PATHS = "SELECT @@datadir, @@log_bin_basename, COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir), @@hostname"
 _COMMAND_TIMEOUT_S = 5.0
@@ -57,7 +58,15 @@ def _free_bytes(path: str) -> int:
 def _from_command(command: str) -> int:
     try:
         argv = shlex.split(command)
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environment_for_commands(),
+        )
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
         raise Unseen(f"the disk command {command!r} did not run: {type(error).__name__}", _ADVICE) from error
     if done.returncode != 0:
