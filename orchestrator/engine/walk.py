@@ -11,7 +11,7 @@ from orchestrator.engine.effects import settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
-from orchestrator.errors import CannotSay, Held, PhaseFailed, RolloutError
+from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
 from orchestrator.model.facts import DROPPED, MismatchClass, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining, unaccepted
@@ -135,8 +135,24 @@ class Engine:
             return self._after(record, step, gate, pulse)
         record = self.record(replace(record, intent=step), EventKind.INTENDED, step=key)
         pulse.record = record
-        outcome = self._p.drivers[step.kind].apply(step, pulse)
-        return self._after(record, step, outcome, pulse)
+        return self._after(record, step, self._applied(record, step, pulse), pulse)
+
+    def _applied(self, record: Record, step: Step, pulse: Pulse) -> Outcome:
+        """The driver's outcome; what it raises instead is recorded, unless nothing can be recorded any more.
+
+        A ramp is never left open by a command that ends: the flags go down first.
+        """
+        try:
+            return self._p.drivers[step.kind].apply(step, pulse)
+        except (Fenced, ServerUnreachable, CannotSay):
+            raise
+        except RolloutError as error:
+            if record.phase == "read-switch":
+                self._p.flags.lower(record.epoch)
+            if isinstance(error, Held):
+                return Outcome(Result.HELD, error.seen, error.expected, error.next)
+            self.record(replace(record, intent=None), EventKind.FAILED, error.seen, step=step_key(step))
+            raise
 
     def _gate(self, record: Record, pulse: Pulse, step: Step) -> Outcome | None:
         """What keeps the step from beginning; None when nothing does. A refusal is recorded and raised."""

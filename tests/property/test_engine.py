@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.engine import Ended, Paused
-from orchestrator.errors import Held, PhaseFailed, RolloutError, UsageError
+from orchestrator.errors import ConfigurationError, Held, PhaseFailed, RolloutError, UsageError
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import FORWARD, Ask, State
@@ -226,6 +227,30 @@ def test_a_failed_step_leaves_the_stage_paused_and_the_same_command_goes_on() ->
     assert stage.record.done == ()
     stage.driver.fail.clear()
     stage.commands.next("ddl")
+
+
+@pytest.mark.parametrize("phase", FORWARD)
+def test_a_driver_that_refuses_leaves_the_stage_paused_and_no_ramp_open(phase: str) -> None:
+    stage = Stage()
+    for before in FORWARD[: FORWARD.index(phase)]:
+        stage.commands.next(before)
+    kept = stage.world.effective()
+    fake = stage.driver.apply
+
+    def refuses(step: Any, beat: Any) -> Outcome:
+        if step.kind in ("add-columns", "fill", "install-trigger", "set-percent", "compare"):
+            raise ConfigurationError("the server says 1267", "a server that takes it", "mend it")
+        return fake(step, beat)
+
+    stage.driver.apply = refuses  # type: ignore[method-assign]
+    with pytest.raises(ConfigurationError):
+        stage.commands.next(phase)
+    assert stage.record.state is State.PAUSED
+    assert stage.record.intent is None
+    assert stage.world.effective() == (kept if phase == "verify" else 0)
+    stage.driver.apply = fake  # type: ignore[method-assign]
+    forward(stage)
+    assert stage.record.done == FORWARD
 
 
 def test_a_step_that_nobody_can_judge_stops_for_a_human() -> None:
