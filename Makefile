@@ -1,8 +1,11 @@
 # Each target sets up what it lacks, in .venv and .cache only, and may be called again at any time.
-# Variables: PYTHON (which python3 makes .venv), ARGS (passed to rollout demo or pytest), ONLY (one benchmark).
+# Variables: PYTHON (which python3 makes .venv), ARGS (passed to rollout demo or pytest), ONLY (one benchmark),
+# WORKERS (processes of make test).
 
 PYTHON ?= python3
 ARGS ?=
+# Each has a primary and a replica of its own; more than the cores make tests wait for each other.
+WORKERS ?= 2
 BIN := .venv/bin
 # What the tests' tools remember or leave lies with the rest.
 export HYPOTHESIS_STORAGE_DIRECTORY := .cache/hypothesis
@@ -24,7 +27,7 @@ demo: server
 	@$(BIN)/rollout demo $(ARGS)
 
 test: server
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-fast: .venv/.ready
 	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
