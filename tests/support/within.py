@@ -1,0 +1,72 @@
+"""The whole product inside this process, for laws that are seen between its steps or while it is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.app.wiring import App, Surroundings, build
+from orchestrator.engine import Commands
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record
+from orchestrator.model.verdict import Verdict
+from orchestrator.ports import Driver
+from orchestrator.sandbox.server import Server
+from tests.support.servers import script, sql
+from tests.support.state import settings_of
+
+FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
+
+
+class Silent:
+    """Nobody watches."""
+
+    def progress(self, *args: object) -> None:
+        """Not shown."""
+
+    def waiting(self, record: Record, verdicts: Sequence[Verdict], waited_s: float) -> None:
+        """Not shown."""
+
+
+@contextmanager
+def opened(runbook: Runbook, server: Server) -> Iterator[App]:
+    """As the command line wires it; closed afterwards."""
+    app = build(runbook, settings_of(server), Surroundings(Silent()))
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def commands_with(app: App, wrap: Callable[[Driver[Any]], Driver[Any]]) -> Commands:
+    """The commands over the app's drivers, each of them wrapped."""
+    drivers: Mapping[str, Driver[Any]] = {kind: wrap(driver) for kind, driver in app.parts.drivers.items()}
+    return Commands(replace(app.parts, drivers=drivers))
+
+
+def forward(commands: Commands) -> None:
+    for phase in FORWARD:
+        commands.next(phase)
+
+
+@contextmanager
+def general_log(server: Server) -> Iterator[None]:
+    """The server writes every statement into mysql.general_log inside; the log is empty before and after."""
+    ((was,),) = sql(server, "SELECT @@GLOBAL.log_output")
+    script(server, "TRUNCATE TABLE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
+    try:
+        yield
+    finally:
+        script(server, f"SET GLOBAL general_log = OFF; SET GLOBAL log_output = '{was}'; TRUNCATE mysql.general_log")
+
+
+def said(server: Server) -> list[str]:
+    """What the log has of our account's statements, in their order."""
+    rows = sql(
+        server,
+        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log"
+        " WHERE user_host LIKE 'rollout[%%' AND command_type IN ('Query', 'Execute', 'Prepare')",
+    )
+    return [str(row[0]) for row in rows]
