@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.engine.entry import Entry, resumed
@@ -22,6 +22,15 @@ from orchestrator.ports import Lease, Phase
 
 _FENCED_HOLDER_GOES_S = 20.0
 _PURGE_QUIET_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was typed with a command that acts, as the record keeps it."""
+
+    target: str = ""
+    accepted: tuple[tuple[str, int], ...] = ()
+    on_conflict: Literal["", "new_wins", "old_wins"] = ""
 
 
 class Commands:
@@ -43,7 +52,7 @@ class Commands:
             return planner
         record = self._entry.present()
         self._entry.admit(record, planner)
-        return self._run(planner, record, on_conflict=on_conflict)
+        return self._run(planner, record, Asked(on_conflict=on_conflict))
 
     def ready(self, phase: str | None) -> Phase | str:
         """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError."""
@@ -83,7 +92,7 @@ class Commands:
             self._p.store.bump_epoch(self._id)
         record = self._entry.present()
         self._entry.admit(replace(record, target=target), self._p.rollback)
-        return self._run(self._p.rollback, record, target=target, accepted=accepted, patient=True)
+        return self._run(self._p.rollback, record, Asked(target=target, accepted=accepted))
 
     def finish(self, waived: bool, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Take the mirror away for good and close. Raises Held while verify is not done or the old application is
@@ -93,7 +102,7 @@ class Commands:
             return "this rollout is already finished"
         planner = self._p.finish(waived)
         self._entry.admit(record, planner)
-        return self._run(planner, record, accepted=accepted)
+        return self._run(planner, record, Asked(accepted=accepted))
 
     def pause(self, reason: str = "") -> str:
         """Ask the running command to pause. It ends within one beat, with 0."""
@@ -175,18 +184,9 @@ class Commands:
             self._p.store.purge(self._id)
         return f"{self._id} is gone from the state: record, history, positions and flag"
 
-    def _run(
-        self,
-        planner: Phase,
-        record: Record,
-        *,
-        target: str = "",
-        accepted: tuple[tuple[str, int], ...] = (),
-        on_conflict: Literal["", "new_wins", "old_wins"] = "",
-        patient: bool = False,
-    ) -> Ended:
+    def _run(self, planner: Phase, record: Record, asked: Asked) -> Ended:
         self._p.store.install()
-        with self._lease(patient=patient) as lease:
+        with self._lease(patient=planner.name == "rollback") as lease:
             fresh = self._entry.present()
             if fresh.revision != record.revision and planner.name not in ("rollback", "finish"):
                 raise Held(
@@ -194,7 +194,13 @@ class Commands:
                     f"revision {record.revision}, seen {fresh.revision}",
                     "rollout status",
                 )
-            fresh = replace(fresh, epoch=lease.epoch, target=target, accepted=accepted, on_conflict=on_conflict)
+            fresh = replace(
+                fresh,
+                epoch=lease.epoch,
+                target=asked.target,
+                accepted=asked.accepted,
+                on_conflict=asked.on_conflict,
+            )
             fresh = self._entry.created(fresh)
             fresh = self._entry.settings_noted(fresh)
             there = self._entry.already_there(fresh, planner.name)
