@@ -20,6 +20,7 @@ from orchestrator.mysql.sql.rows import Stretch, grouped, listed, looked_at
 SAMPLES = 10
 _MOST_CLASSES = 200
 _LOOK_AGAIN_ROWS = 500
+LISTED_ROWS = 2 * _LOOK_AGAIN_ROWS
 _CHUNK_ROWS = 100
 _SETTLE_S = 2.0
 _UNEXPLAINED = "unexplained"
@@ -61,6 +62,11 @@ class Tally:
         )
 
 
+def keys_of_wrong(reader: Reader, question: Question, span: Span, limit_rows: int = LISTED_ROWS) -> str:
+    """What is asked of a stretch that has wrong rows, unless it has many."""
+    return listed(reader.space, span, question.wrong, question.class_sql, limit_rows, reader.tag)
+
+
 @dataclass(frozen=True, slots=True)
 class Comparer:
     """Judges stretches that ``reader`` read with the question's counted conditions."""
@@ -95,7 +101,7 @@ class Comparer:
         return rows
 
     def _few(self, span: Span) -> int:
-        found = self._listed(span, _LOOK_AGAIN_ROWS * 2)
+        found = self._listed(span, LISTED_ROWS)
         return self._count(self._settled([key for key, _ in found]))
 
     def _many(self, span: Span) -> int:
@@ -144,8 +150,7 @@ class Comparer:
         return [self._split(row) for row in self.patience.ask(lambda: self.reader.session.query(text))]
 
     def _listed(self, span: Span, limit_rows: int) -> list[tuple[Key, Row]]:
-        question = self.question
-        text = listed(self.reader.space, span, question.wrong, question.class_sql, limit_rows, self.reader.tag)
+        text = keys_of_wrong(self.reader, self.question, span, limit_rows)
         return [self._split(row) for row in self.patience.ask(lambda: self.reader.session.query(text))]
 
     def _split(self, row: Row) -> tuple[Key, Row]:

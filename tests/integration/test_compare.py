@@ -23,6 +23,7 @@ from tests.support.orders import compare, fill, make_orders, runbook, site
 from tests.support.rows import ToldBeat, begin_rollout
 from tests.support.servers import connect, script
 from tests.support.state import RealClock, settings_of
+from tests.support.within import general_log, said
 
 ROWS = 1200
 Answer = Callable[[int, Progress], Signal]
@@ -180,6 +181,18 @@ def test_comparing_needs_only_select(primary: Server, orders: str) -> None:
     finally:
         script(primary, "DROP USER reader@'127.0.0.1'")
     assert classes(outcome) == {("missing", "status ↔ state"): (1, "9")}
+
+
+@pytest.mark.parametrize("purpose", ["drift", "verify", "newest"])
+def test_a_comparison_of_wrong_rows_says_what_it_shows(
+    primary: Server, orders: str, purpose: Literal["drift", "verify", "newest"]
+) -> None:
+    script(primary, "UPDATE orders SET state = NULL WHERE id IN (3, 1190)", orders)
+    shown = CompareDriver(site(primary, orders)).describe(compare(orders, purpose))
+    with general_log(primary):
+        assert run(primary, orders, purpose).result is Result.FAILED
+        ran = said(primary)
+    assert [text for text in shown if text not in ran] == []
 
 
 @pytest.fixture

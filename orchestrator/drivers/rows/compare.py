@@ -18,13 +18,13 @@ from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
 from orchestrator.model.step import Compare, step_key
 from orchestrator.model.types import Family
-from orchestrator.mysql.comparison import Comparer, Tally
+from orchestrator.mysql.comparison import Comparer, Tally, keys_of_wrong
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.questions import LOSSY, Question, drift_question, verify_question
 from orchestrator.mysql.relation import load_relation
-from orchestrator.mysql.session import Session
+from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.bounds import Span, key_space, read_key
 from orchestrator.mysql.sql.rows import (
@@ -34,7 +34,6 @@ from orchestrator.mysql.sql.rows import (
     estimate,
     estimate_of,
     kill_query,
-    listed,
     nth_key,
     recent,
 )
@@ -65,17 +64,33 @@ class CompareDriver:
         self._backoff = Backoff(jitter)
 
     def describe(self, step: Compare) -> Sequence[str]:
-        """The first span's count of rows and of wrong ones, the keys of these, and for verify the plain count."""
+        """The first span's count of rows and of wrong ones, the keys of these, and for verify the plain count; for the
+        newest rows where they begin, and what asks for them by time."""
         with closing(self._site.connect("compare", _ANSWER_S)) as session:
             try:
-                shape, reader, question = self._asked(session, step)
+                return self._shown(session, step)
             except ServerError as error:
                 raise told(error, f"comparing {step.table}") from error
-            tag, rows = reader.tag, BatchSize.start(step.target_time_s, _MOST_ROWS).rows
-            keys = listed(reader.space, Span(), question.wrong, question.class_sql, rows, tag)
-            counting = (count_all(shape, tag),) if step.purpose == "verify" else ()
-            end = nth_key(reader.space, Span(), rows, tag)
-            return (end, counts(reader.space, Span(), question.counted, tag), keys, *counting)
+
+    def _shown(self, session: Session, step: Compare) -> Sequence[str]:
+        shape, reader, question = self._asked(session, step)
+        tag, rows = reader.tag, BatchSize.start(step.target_time_s, _MOST_ROWS).rows
+        span = Span()
+        before: tuple[str, ...] = ()
+        after: tuple[str, ...] = ()
+        if step.purpose == "newest":
+            before = (before_last(reader.space, NEWEST_ROWS),)
+            row = session.one(before[0])
+            span = _behind(reader, row)
+            times = _recency(shape) if row is not None else ()
+            after = tuple(recent(reader.space, index, column, RECENT_ROWS, span) for index, column in times)
+        if step.purpose == "verify":
+            after = (count_all(shape, tag),)
+        # The new columns may not exist yet: the bounds are found without the question.
+        first = Reader(session, reader.space, ()).next(span, rows).span
+        counting = counts(reader.space, first, question.counted, tag)
+        end = nth_key(reader.space, span, rows, tag)
+        return (*before, end, counting, keys_of_wrong(reader, question, first), *after)
 
     def apply(self, step: Compare, beat: Beat) -> Outcome:
         """DONE when nothing is wrong. BACK when something is and both columns were written, else FAILED."""
@@ -139,7 +154,7 @@ class CompareDriver:
         reader, ask = comparer.reader, comparer.patience.ask
         listening.total = NEWEST_ROWS
         row = ask(lambda: reader.session.one(before_last(reader.space, NEWEST_ROWS)))
-        tail = Span(None if row is None else read_key(reader.space, row))
+        tail = _behind(reader, row)
         self._walk(step, tail, comparer, listening)
         met: set[Key] = set()
         for index, column in _recency(shape) if row is not None else ():
@@ -165,6 +180,11 @@ def _heed(signal: Signal, listening: Listening) -> None:
     """Raises _Ended for every signal but GO."""
     if signal.kind is not SignalKind.GO:
         raise _Ended(stopped(signal, "nothing was written, and the comparison begins anew", listening.figures()))
+
+
+def _behind(reader: Reader, row: Row | None) -> Span:
+    """All that comes after the key ``row``, or everything."""
+    return Span(None if row is None else read_key(reader.space, row))
 
 
 def _recency(shape: Shape) -> list[tuple[str, str]]:
