@@ -28,6 +28,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
+from orchestrator.mysql.sql import applications as sql
 from orchestrator.runbook import load
 from orchestrator.runbook.shorten import write_short_copy
 from orchestrator.sandbox.pair import Pair, start_pair
@@ -62,9 +63,9 @@ def prepare(pair: Pair, runbook: Runbook, rows: int, seed: int) -> Shape:
 
 def wait_caught_up(pair: Pair, primary: Session, deadline_s: float = 120.0) -> None:
     """Until the replica has executed all that the primary has now. Raises PhaseFailed after the deadline."""
-    executed = primary.value("SELECT @@GLOBAL.gtid_executed")
+    executed = primary.value(sql.EXECUTED)
     with contextlib.closing(Session(settings_for(pair.replica), role="sandbox", timeout_s=deadline_s + 5)) as replica:
-        if replica.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (executed, deadline_s)):
+        if replica.value(sql.HAS_EXECUTED, (executed, deadline_s)):
             raise PhaseFailed("the sandbox's replica does not catch up", "a replica that applies", "rollout sandbox up")
 
 
@@ -267,10 +268,12 @@ class Demo:
         """Break the new application's reads when the flag shows the percent; mend them at the end."""
         over = threading.Event()
 
+        question = sql.read_percent(settings_for(pair.primary).state_schema)
+
         def watch() -> None:
             with contextlib.closing(ApplicationSession(settings_for(pair.primary), "demo", "app")) as session:
                 while not over.wait(0.2):
-                    rows = session.query("SELECT read_percent FROM _rollout.flag WHERE rollout = %s", (runbook.id,))
+                    rows = session.query(question, (runbook.id,))
                     if rows and int(rows[0][0]) >= _BROKEN_AT:
                         traffic.break_reads(True)
                         return

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sh
 
+from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.mysqld import Mysqld
 from orchestrator.sandbox.places import SandboxError, locked
 
@@ -38,10 +39,8 @@ def accounts_sql() -> str:
     lines = []
     for account in (ROOT, OPERATOR, APPLICATION, REPLICATION):
         for host in ("127.0.0.1", "localhost"):
-            name = f"'{account.user}'@'{host}'"
-            lines.append(f"CREATE USER IF NOT EXISTS {name} IDENTIFIED BY '{account.password}';")
-            option = " WITH GRANT OPTION" if account is ROOT else ""
-            lines.append(f"GRANT {account.grants} TO {name}{option};")
+            made = sql.create_account(account.user, host, account.password, account.grants, grants_on=account is ROOT)
+            lines += [f"{statement};" for statement in made]
     return "\n".join(lines) + "\n"
 
 

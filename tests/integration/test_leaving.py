@@ -1,4 +1,4 @@
-"""Law 10: after finish, and after a rollback all the way, nothing of ours is left; before that, what the state names."""
+"""Law 10: after finish, and after a rollback all the way, nothing of ours is left, on servers or in the folder."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def statements(server: Server) -> list[str]:
 
 
 def triggers(here: Small) -> list[str]:
-    rows = here.sql(
-        "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s", here.schema
-    )
+    rows = here.sql("SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s", here.schema)
     return [str(row[0]) for row in rows]
 
 

@@ -28,6 +28,7 @@ from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName
 from orchestrator.mysql.sql.rows import counts, nth_key
+from orchestrator.mysql.sql.state import SERVER_UUID
 from orchestrator.mysql.told import NOT_INSTALLED, told
 from orchestrator.ports import Beat
 
@@ -67,7 +68,7 @@ class FillDriver:
         listening = Listening(beat, self._site.clock)
         with self._session(step) as session:
             rule, reader = self._load(session, step)
-            uuid = str(session.value("SELECT @@server_uuid"))
+            uuid = str(session.value(SERVER_UUID))
             work = Work(reader, rule, listening, self._backoff, uuid, self._site.tag(step_key(step)))
             try:
                 return self._backfill(step, work) if step.pass_name == "backfill" else self._sweep(step, work)

@@ -23,6 +23,11 @@ def read_flag(state_schema: str) -> str:
     )
 
 
+def read_percent(state_schema: str) -> str:
+    """Where the flag stands, whether it has expired or not; one argument: the rollout."""
+    return f"SELECT read_percent FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
+
+
 def create_health(schema: str) -> str:
     return (
         f"CREATE TABLE IF NOT EXISTS {quote.table(TableName(schema, HEALTH_TABLE))} (app VARCHAR(32) NOT NULL, "
@@ -139,3 +144,18 @@ def insert_rows(
     one = "(" + ", ".join(["%s"] * len(columns)) + ")"
     text = f"INSERT INTO {quote.table(table)} ({quote.names(list(columns))}) VALUES {', '.join([one] * len(rows))}"
     return text, tuple(value for row in rows for value in row)
+
+
+# What a server has executed, and on a replica whether it has that too (arguments: the set, seconds): 0 when it has.
+EXECUTED = "SELECT @@GLOBAL.gtid_executed"
+HAS_EXECUTED = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
+
+
+def create_account(user: str, host: str, password: str, grants: str, *, grants_on: bool) -> tuple[str, str]:
+    """The two statements that make an account: it is there, and it may do that."""
+    name = f"{quote.literal(user)}@{quote.literal(host)}"
+    option = " WITH GRANT OPTION" if grants_on else ""
+    return (
+        f"CREATE USER IF NOT EXISTS {name} IDENTIFIED BY {quote.literal(password)}",
+        f"GRANT {grants} TO {name}{option}",
+    )
