@@ -42,3 +42,24 @@ def test_a_killed_watcher_takes_readers_back_by_itself_and_the_ramp_begins_again
         here.write()
         here.terminal.run("next", "--phase", "read-switch", "-y")
         assert application_sees(here) == (True, 100)
+
+
+def test_a_mirror_that_goes_during_a_ramp_takes_readers_back_at_once(pair: Pair, tmp_path: Path) -> None:
+    """Somebody drops a trigger. The flag would live for a minute: it is the watcher that takes readers back."""
+    with small(pair, tmp_path) as here:
+        here.write(("hold: 200ms", "hold: 60s"), ("ttl: 4s", "ttl: 60s"))
+        here.terminal.run("run", "--until", "shadow-write", "-y")
+        watcher = here.terminal.start("next", "--phase", "read-switch", "-y")
+        try:
+            wait_for(lambda: application_sees(here) == (True, 50), 60, "readers are at 50 %")
+            (trigger, *_) = here.seen()["triggers"]
+            here.sql(f"DROP TRIGGER `{here.schema}`.`{trigger[0]}`")
+            wait_for(lambda: application_sees(here) == (False, 0), 8, "the watcher takes readers back")
+            _, err = watcher.communicate(timeout=30)
+        finally:
+            watcher.kill()
+            watcher.communicate()
+        assert watcher.returncode == 76, err
+        assert "trigger" in err
+        status = here.terminal.run("status", "--json").json
+        assert (status["state"], status["read_percent"]) == ("rolled-back", 0)
