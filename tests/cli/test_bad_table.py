@@ -14,17 +14,23 @@ from tests.support.small import PLAIN, Small, small
 
 
 def refused(here: Small, *parts: str) -> Ran:
-    """``next`` and ``plan`` end with 65 and say so, ``plan`` after all that it has to show; nothing is changed."""
+    """``next`` ends with 65 and says so; nothing is changed."""
     with here.unchanged():
         ran = here.terminal.run("next", "-y", expect=65)
-        planned = here.terminal.run("plan", "--json", expect=65).json
     assert ran.err.splitlines()[0].split() == ["runbook", "exit", "65"], ran.err
     for part in parts:
         assert part in ran.err, f"{part!r} is not in\n{ran.err}"
+    return ran
+
+
+def refused_in_the_plan(here: Small, *parts: str) -> None:
+    """``plan`` ends with 65 as well, after all that it has to show, in one object."""
+    with here.unchanged():
+        planned = here.terminal.run("plan", "--json", expect=65).json
+    for part in parts:
         assert part in planned["seen"] + planned["expected"] + planned["next"], planned
     assert {"digest", "fingerprint", "stages", "budgets", "checks", "problems"} <= set(planned)
     assert (planned["error"], planned["code"]) == ("runbook", 65)
-    return ran
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,8 @@ def test_65_for_a_table_that_cannot_be_walked(
         if instead:
             script(pair.primary, instead.format(here.schema))
         refused(here, *parts)
+        if not columns:
+            refused_in_the_plan(here, *parts)
 
 
 def test_65_for_a_column_or_index_that_is_there_with_another_meaning(pair: Pair, tmp_path: Path) -> None:
@@ -93,6 +101,7 @@ def test_65_for_live_values_that_the_mapping_misses_with_counts_and_keys(pair: P
     with small(pair, tmp_path, rows=rows) as here:
         ran = refused(here, "'done '", "unmapped", "2 rows (keys 2 3)")
         assert "'Done' is unmapped in 1 rows (keys 4)" in ran.err
+        refused_in_the_plan(here, "'done '", "unmapped", "2 rows (keys 2 3)")
         assert "'' is unmapped in 1 rows (keys 7)" in ran.err
 
 

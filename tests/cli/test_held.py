@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.template import APPLICATION
-from tests.support.servers import connect, wait_for
+from tests.support.servers import connect
 from tests.support.small import Small, small
 
 
@@ -45,24 +43,6 @@ def test_75_while_somebody_holds_the_table_who_is_named_and_0_when_he_lets_go(he
         assert verdicts["metadata-locks"] == "hold"
         assert set(verdicts.values()) == {"hold", "pass"}
     here.terminal.run("next", "--phase", "ddl", "-y")
-
-
-def test_an_abort_without_anybody_running_clears_what_a_dead_command_left(here: Small) -> None:
-    here.write(("hold: 200ms", "hold: 5m"))
-    here.terminal.run("run", "--until", "shadow-write", "-y")
-    dead = here.terminal.start("next", "-y")
-    try:
-        wait_for(lambda: here.sql("SELECT MAX(read_percent) FROM _rollout.flag")[0][0] == 50, 60, "the ramp began")
-    finally:
-        os.kill(dead.pid, signal.SIGKILL)
-        dead.communicate()
-    assert "aborted" in here.terminal.run("abort").out
-    assert here.sql("SELECT read_percent, new_writes FROM _rollout.flag") == [(0, 0)]
-    status = here.terminal.run("status", "--json").json
-    assert (status["state"], status["done"]) == ("paused", ["ddl", "backfill", "shadow-write"])
-    assert "no command of this rollout runs" in here.terminal.run("pause").out
-    here.write()
-    here.terminal.run("next", "--phase", "read-switch", "-y")
 
 
 def test_0_for_requests_where_nothing_was_begun_and_nothing_is_made(here: Small) -> None:

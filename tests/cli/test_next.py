@@ -106,9 +106,6 @@ def test_0_for_what_is_done_already_and_when_nothing_is_left(here: Small) -> Non
     status = here.terminal.run("status", "--json").json
     assert (status["state"], status["next_command"], status["read_percent"]) == ("done", "rollout finish", 100)
 
-    assert "rolled-back" in here.terminal.run("rollback", "-y").out
-    assert here.terminal.run("status", "--json").json["done"] == ["ddl"]
-    here.terminal.run("run", "-y")
     told = here.terminal.run("finish", expect=2).err
     assert "there is no terminal" in told
     here.terminal.run("finish", "--old-application-gone", "-y", expect=2)

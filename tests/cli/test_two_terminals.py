@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,22 @@ EFFECTIVE = (
 )
 
 
-@pytest.fixture
-def ready(pair: Pair, tmp_path: Path) -> Iterator[Small]:
-    """Shadow-write is done; read-switch would hold each step for five minutes."""
-    with small(pair, tmp_path) as made:
-        made.write(*LONG)
+@pytest.fixture(scope="module")
+def mirrored(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Small]:
+    """Shadow-write is done."""
+    with small(pair, tmp_path_factory.mktemp("terminals")) as made:
         made.terminal.run("run", "--until", "shadow-write", "-y")
         yield made
+
+
+@pytest.fixture
+def ready(mirrored: Small) -> Small:
+    """Whatever the test before left, read-switch is the next stage, and it would hold each step for five minutes."""
+    mirrored.write()
+    if "read-switch" in mirrored.terminal.run("status", "--json").json["done"]:
+        mirrored.terminal.run("rollback", "--to", "shadow-write", "-y")
+    mirrored.write(*LONG)
+    return mirrored
 
 
 def flags(here: Small) -> tuple[int, int]:
@@ -166,3 +174,14 @@ def test_a_watcher_that_is_killed_takes_readers_back_and_the_next_begins_at_its_
     assert steps.index("compare:drift") < steps.index("open-writes") < steps.index("set-percent:50"), steps
     assert flags(ready) == (100, 1)
     assert sql(ready.pair.primary, "SELECT YEAR(expires_at) FROM _rollout.flag") == [(9999,)]
+
+
+def test_an_abort_without_anybody_running_clears_what_a_dead_command_left(ready: Small) -> None:
+    with ramping(ready) as dead:
+        dead.kill()
+        dead.wait()
+        assert "aborted" in ready.terminal.run("abort").out
+    assert ready.sql("SELECT read_percent, new_writes FROM _rollout.flag") == [(0, 0)]
+    status = ready.terminal.run("status", "--json").json
+    assert (status["state"], status["done"]) == ("paused", ["ddl", "backfill", "shadow-write"])
+    assert "no command of this rollout runs" in ready.terminal.run("pause").out
