@@ -95,6 +95,21 @@ def test_plan_and_dry_run_write_nothing(here: Small) -> None:
     assert [s for s in said if writing(s)] == []
 
 
+def test_a_plan_that_shows_the_mirror_writes_nothing(here: Small) -> None:
+    """Law 3 where an account may see triggers, so that their bodies are written out for the plan."""
+    grants = f"GRANT SELECT, TRIGGER ON {here.schema}.* TO {{who}}; GRANT SELECT ON `_rollout`.* TO {{who}}"
+    here.terminal.run("run", "--until", "backfill", "-y")
+    with small_account(here.pair.primary, "looker", grants) as account, general_log(here.pair.primary):
+        looker = here.operator(account)
+        before = here.seen()
+        shown = [looker.run(*arguments).out for arguments in (("plan", "--sql"), ("next", "--dry-run"))]
+        assert here.seen() == before
+        said = logged(here.pair.primary, "looker")
+    assert all("BEFORE UPDATE ON" in text for text in shown), shown
+    assert len(said) > 50, "the log has what was sent"
+    assert [s for s in said if writing(s)] == []
+
+
 def test_0_for_a_plan_of_an_account_that_may_only_select_from_the_table(here: Small) -> None:
     with small_account(here.pair.primary, "bare", f"GRANT SELECT ON {here.schema}.* TO {{who}}") as account:
         bare = here.operator(account)
