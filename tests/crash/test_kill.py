@@ -59,7 +59,10 @@ def insist(here: Ground, arguments: tuple[str, ...], kills: int, rng: Random, se
     done = 0
     while True:
         in_phase = seen.get(phase_of(here), 0)
-        if done < kills:
+        if done == 0:
+            # At the first event of the command, so that no stage is over before it was killed once.
+            code = kill_after(here, arguments, 1, 0.0)
+        elif done < kills:
             code = kill_after(here, arguments, rng.randint(1, 2 + in_phase), rng.random() * 0.3)
         else:
             code = here.terminal.run(*arguments).code

@@ -98,11 +98,20 @@ def test_a_heartbeat_of_an_earlier_command_is_no_lag(observer: MysqlObserver, pr
     assert all(f.lag_s is not None and f.lag_s < 5.0 for f in seen), seen
 
 
+def has_heartbeat(server: Server) -> bool:
+    """Whether a heartbeat row has arrived there."""
+    there = (
+        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout' AND TABLE_NAME = 'heartbeat'"
+    )
+    return bool(sql(server, there)[0][0] and sql(server, "SELECT COUNT(*) FROM _rollout.heartbeat")[0][0])
+
+
 @pytest.mark.parametrize("thread", ["SQL_THREAD", "IO_THREAD"])
 def test_a_stopped_thread_grows_the_lag_and_is_broken_not_late(
     observer: MysqlObserver, primary: Server, sick: Server, thread: str
 ) -> None:
     with working(primary):
+        wait_for(lambda: has_heartbeat(sick), 15.0, "the replica has a heartbeat that can grow old")
         until(observer, lambda f: f.lag_s is not None)
         script(sick, f"STOP REPLICA {thread}")
         facts = until(observer, lambda f: (f.lag_s or 0.0) > 1.5)
