@@ -73,7 +73,7 @@ def run(
     with _acting(of, log=True) as app:
         confirmed(yes, f"Do every stage{f' until {until}' if until else ''}?")
         while True:
-            ready = app.commands.ready(None)
+            ready = app.commands.ready(None, until)
             if isinstance(ready, str):
                 answer(of, {"note": ready}, ready)
                 return

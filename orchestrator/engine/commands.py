@@ -54,11 +54,16 @@ class Commands:
         self._entry.admit(record, planner)
         return self._run(planner, record, Asked(on_conflict=on_conflict))
 
-    def ready(self, phase: str | None) -> Phase | str:
-        """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError."""
+    def ready(self, phase: str | None, until: str | None = None) -> Phase | str:
+        """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError.
+
+        ``phase`` must be the next one; with ``until`` there is nothing to do once that one is done.
+        """
         record = self._entry.present()
         if record.state is State.FINISHED:
             return "this rollout is finished"
+        if until is not None and until in record.done:
+            return f"{until} is already done"
         wanted = record.next_phase
         if phase is not None and phase in record.done:
             return f"{phase} is already done"

@@ -87,6 +87,13 @@ def test_0_for_a_person_who_says_yes(here: Small) -> None:
     )
 
 
+def test_0_for_run_until_a_stage_that_is_done_and_it_goes_no_further(here: Small) -> None:
+    here.terminal.run("run", "--until", "ddl", "-y")
+    assert here.terminal.run("run", "--until", "ddl", "-y").out == "ddl is already done\n"
+    status = here.terminal.run("status", "--json").json
+    assert (status["phase"], status["next_command"]) == ("ddl", "rollout next --phase backfill")
+
+
 def test_0_for_what_is_done_already_and_when_nothing_is_left(here: Small) -> None:
     assert here.terminal.run("plan", "--detailed-exitcode", "--json", expect=3).json["stages"]
     lines = here.terminal.run("run", "-y", "--json").out.splitlines()

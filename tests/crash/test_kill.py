@@ -83,10 +83,14 @@ def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: i
             insist(here, ("run", "--until", until, "-y"), wanted, rng, kills)
         assert here.terminal.run("verify", "--json").json["mismatches"] == 0
         assert old_rows(here) == before
-        insist(here, ("rollback", "-y"), 5, rng, kills)
-        assert here.triggers() == []
-        assert old_rows(here) == before
-        insist(here, ("run", "-y"), 3, rng, kills)
+        # A command may be quicker than the knife: then the road is walked once more.
+        for _ in range(4):
+            insist(here, ("rollback", "-y"), 5, rng, kills)
+            assert here.triggers() == []
+            assert old_rows(here) == before
+            insist(here, ("run", "-y"), 3, rng, kills)
+            if sum(kills.values()) + 4 >= WANTED_KILLS:
+                break
         insist(here, ("finish", "-y"), 4, rng, kills)
         assert old_rows(here) == before
         assert here.terminal.run("verify", "--json").json["mismatches"] == 0
