@@ -32,7 +32,8 @@ from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
-from orchestrator.runbook import explain_difference, lint
+from orchestrator.runbook.difference import explain_difference
+from orchestrator.runbook.lint import lint
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier

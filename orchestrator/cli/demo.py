@@ -29,7 +29,7 @@ from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import applications as sql
-from orchestrator.runbook import load
+from orchestrator.runbook.load import load
 from orchestrator.runbook.shorten import write_short_copy
 from orchestrator.sandbox.pair import Pair, start_pair
 from orchestrator.sandbox.places import cache_folder, runbooks_folder

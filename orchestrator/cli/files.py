@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def lint(context: typer.Context) -> None:
     """Find what is wrong with the runbook from the file alone."""
     from orchestrator.cli.render import problem_words
-    from orchestrator.runbook import lint as find
+    from orchestrator.runbook.lint import lint as find
 
     of = shared(context)
     problems = find(of.runbook())
@@ -35,8 +35,8 @@ def freeze(
     check: Annotated[bool, typer.Option("--check", help="Only compare; 1 when the lock differs.")] = False,
 ) -> None:
     """Write the contract's digest beside the runbook, as NAME.lock."""
-    from orchestrator.runbook import canonical
-    from orchestrator.runbook import lint as find
+    from orchestrator.runbook.digest import canonical
+    from orchestrator.runbook.lint import lint as find
 
     of = shared(context)
     runbook = of.runbook()

@@ -34,7 +34,7 @@ class Shared:
     flags: ServerFlags
 
     def runbook(self) -> Runbook:
-        from orchestrator.runbook import load
+        from orchestrator.runbook.load import load
 
         return load(Path(self.runbook_path))
 

@@ -41,7 +41,6 @@ from orchestrator.mysql.look.server import read_server
 from orchestrator.mysql.look.size import read_row_versions, read_size
 from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, read_account, unseen_because
 from orchestrator.mysql.relation import Relation, load_relation
-from orchestrator.mysql.scan import scan_drift, scan_meter, scan_values
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape, read_triggers
 from orchestrator.mysql.site import Site
@@ -231,7 +230,11 @@ class MysqlObserver:
             self._relation = ((shape.columns, shape.collation), loaded)
         return self._relation[1]
 
+    # The scans' rooms are loaded by whoever scans: a look that must answer at once does not pay for them.
+
     def _read_values(self, session: Session) -> ValueScan:
+        from orchestrator.mysql.scan import scan_values
+
         shape = self._present(session)
         relation = self._relation_of(session, shape)
         return scan_values(
@@ -277,6 +280,8 @@ class MysqlObserver:
         return judge_mirror(shape, rollout, self._relation_of(session, shape) if any(found) and complete else None)
 
     def _read_drift(self, session: Session) -> DriftFacts:
+        from orchestrator.mysql.scan import scan_drift
+
         shape = self._present(session)
         relation = self._relation_of(session, shape)
         record = self._read_record()
@@ -285,6 +290,8 @@ class MysqlObserver:
 
     def _read_meter(self, session: Session) -> MeterFacts:
         """Nothing can be lost that has no column yet."""
+        from orchestrator.mysql.scan import scan_meter
+
         shape = self._present(session)
         if not any(shape.column(m.new) for m in self._site.runbook.contract.pairs):
             return MeterFacts(())

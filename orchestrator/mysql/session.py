@@ -16,8 +16,9 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from orchestrator.errors import ConfigurationError, ServerUnreachable
+from orchestrator.mysql import tls
 from orchestrator.mysql.errno import LOGIN, Cure, ServerError
-from orchestrator.settings import ServerSettings, TlsSettings
+from orchestrator.settings import ServerSettings
 
 Row = tuple[Any, ...]
 _UNSIGNED_FLAG = 32
@@ -42,8 +43,8 @@ _PINS: dict[str, str | int] = {
     "max_execution_time": 0,
     "explain_format": "TRADITIONAL",
 }
-# Not known to every version from 8.0.28 on; left out where the server says 1193.
-_OPTIONAL = frozenset({"show_gipk_in_create_table_and_information_schema", "explain_format"})
+# Not known to every version from 8.0.28 on, the newest first; left out where the server says 1193.
+_OPTIONAL = ("explain_format", "show_gipk_in_create_table_and_information_schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,27 +195,36 @@ class Session:
 
     def _open(self) -> None:
         s = self._settings
-        where = {"unix_socket": s.socket} if s.socket else {"host": s.host, "port": s.port}
         try:
-            self._connection = pymysql.connect(
-                user=s.user,
-                password=s.password.reveal(),
-                charset="utf8mb4",
-                autocommit=True,
-                connect_timeout=min(5.0, self._timeout_s),
-                read_timeout=self._timeout_s,
-                write_timeout=self._timeout_s,
-                client_flag=CLIENT.MULTI_STATEMENTS,
-                program_name=f"rollout {self._role}",
-                **where,
-                **_tls(s.tls, bool(s.socket)),
-            )
+            try:
+                self._connection = self._connected(tls.options(s.tls, bool(s.socket)))
+            except pymysql.err.OperationalError as error:
+                if s.tls.mode != "PREFERRED" or error.args[0] != tls.TLS_MISSING:
+                    raise
+                self._connection = self._connected({"ssl_disabled": True})
             self._used_at = time.monotonic()
             self._refuse_other_kinds()
             self._pin_all()
         except (pymysql.err.MySQLError, OSError) as error:
             self.close()
             raise _unreachable(s, error) from None
+
+    def _connected(self, encryption: dict[str, Any]) -> Any:
+        s = self._settings
+        where = {"unix_socket": s.socket} if s.socket else {"host": s.host, "port": s.port}
+        return pymysql.connect(
+            user=s.user,
+            password=s.password.reveal(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=min(5.0, self._timeout_s),
+            read_timeout=self._timeout_s,
+            write_timeout=self._timeout_s,
+            client_flag=CLIENT.MULTI_STATEMENTS,
+            program_name=f"rollout {self._role}",
+            **where,
+            **encryption,
+        )
 
     def _refuse_other_kinds(self) -> None:
         """MariaDB greets with its name, and would refuse some pins in words that say nothing of that."""
@@ -229,13 +239,15 @@ class Session:
 
     def _pin_all(self) -> None:
         with self._connection.cursor() as cursor:
-            for variable, value in (_PINS | self._extra).items():
+            for unknown in range(len(_OPTIONAL) + 1):
+                pins = {k: v for k, v in (_PINS | self._extra).items() if k not in _OPTIONAL[:unknown]}
                 try:
-                    cursor.execute(f"SET SESSION {variable} = %s", (value,))
+                    # All of them in one round trip, or none.
+                    cursor.execute("SET " + ", ".join(f"SESSION {k} = %s" for k in pins), tuple(pins.values()))
+                    break
                 except pymysql.err.MySQLError as error:
-                    if error.args[0] in (1193, 1238) and variable in _OPTIONAL:
-                        continue
-                    raise
+                    if error.args[0] not in (1193, 1238) or unknown == len(_OPTIONAL):
+                        raise
             cursor.execute("SELECT @@sql_mode, @@time_zone, @@lock_wait_timeout, @@character_set_connection")
             mode, zone, wait, charset = cursor.fetchone()
         wanted = {*str((_PINS | self._extra)["sql_mode"]).split(",")} - {""}
@@ -245,19 +257,6 @@ class Session:
                 "a session that takes the settings it is given",
                 "look for a proxy between rollout and the server that changes session settings",
             )
-
-
-def _tls(tls: TlsSettings, over_socket: bool) -> dict[str, Any]:
-    if tls.mode == "DISABLED" or over_socket:
-        return {"ssl_disabled": True}
-    if tls.mode == "PREFERRED" and not tls.ca:
-        return {}
-    options: dict[str, Any] = {k: v for k, v in (("ssl_ca", tls.ca), ("ssl_cert", tls.cert), ("ssl_key", tls.key)) if v}
-    if tls.mode == "REQUIRED":
-        options.setdefault("ssl", {"check_hostname": False})
-    if tls.mode in ("VERIFY_CA", "VERIFY_IDENTITY"):
-        options |= {"ssl_verify_cert": True, "ssl_verify_identity": tls.mode == "VERIFY_IDENTITY"}
-    return options
 
 
 def _unreachable(settings: ServerSettings, error: Exception) -> ServerUnreachable:

@@ -17,7 +17,7 @@ from orchestrator.runbook.findings import Wrong
 class Form(BaseModel):
     """One mapping of the file. Keys that are not named here are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
 
 def _identifier(value: object) -> object:

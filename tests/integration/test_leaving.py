@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runbook import load
+from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.servers import sql, wait_for

@@ -17,7 +17,7 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
-from orchestrator.runbook import load
+from orchestrator.runbook.load import load
 from orchestrator.sandbox.server import Server
 from tests.support.mirrored import Mirrored, cell, mirrored, new_column, settings_of
 from tests.support.servers import connect, script, sql

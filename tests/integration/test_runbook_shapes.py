@@ -19,7 +19,7 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql.alter import alter, pins
-from orchestrator.runbook import load
+from orchestrator.runbook.load import load
 from orchestrator.sandbox.server import Server
 from tests.support.servers import script, sql
 from tests.support.state import settings_of

@@ -16,7 +16,7 @@ from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import alter, mirror
-from orchestrator.runbook import load
+from orchestrator.runbook.load import load
 from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.seed import create_tables, seed_table
 from orchestrator.sandbox.server import Server

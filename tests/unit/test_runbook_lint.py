@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from orchestrator.model.types import parse_type
 from orchestrator.model.verdict import ProblemKind
-from orchestrator.runbook import RULES, lint, load, parse
 from orchestrator.runbook.fit import literal_problem
+from orchestrator.runbook.lint import lint
+from orchestrator.runbook.load import load, parse
+from orchestrator.runbook.rules import RULES
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "runbooks"
 CLEAN = """\

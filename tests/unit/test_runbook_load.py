@@ -14,15 +14,11 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Exit, RunbookError
 from orchestrator.model.contract import Copy, Default, Expression, Unmapped, ValueMap
-from orchestrator.runbook import (
-    RunbookFindings,
-    explain_difference,
-    load,
-    parse,
-    schema_text,
-    shorten,
-    write_short_copy,
-)
+from orchestrator.runbook.difference import explain_difference
+from orchestrator.runbook.findings import RunbookFindings
+from orchestrator.runbook.load import load, parse
+from orchestrator.runbook.schema import schema_text
+from orchestrator.runbook.shorten import shorten, write_short_copy
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "runbooks"
 SMALL = """\
