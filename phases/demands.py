@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from orchestrator.errors import Held
-from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape, T
+from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.verdict import Problem, ProblemKind
 
+T = TypeVar("T")
 _PARTNER = "partner-constrained"
 
 

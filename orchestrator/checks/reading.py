@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, TypeVar
 
-from orchestrator.model.facts import Reading, T
+from orchestrator.model.facts import Reading
 from orchestrator.model.runbook import Limits
 from orchestrator.model.step import StepClass
 from orchestrator.model.verdict import Judgement, ProblemKind, Verdict
 
+T = TypeVar("T")
 EXCLUSIVE, ROWS, READS = StepClass.EXCLUSIVE, StepClass.ROWS, StepClass.READS
 NEVER: frozenset[StepClass] = frozenset()
 LOOK_AGAIN = "rollout check"

@@ -1,0 +1,50 @@
+"""What was seen, and when: a module for each thing that is looked at; everybody else reads them all from here."""
+
+from __future__ import annotations
+
+from orchestrator.model.facts.locks import BlockerKind, Holder, OpenTransaction
+from orchestrator.model.facts.look import Facts
+from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, Presence
+from orchestrator.model.facts.reading import Need, Reading
+from orchestrator.model.facts.replicas import ReplicaFacts
+from orchestrator.model.facts.scans import (
+    DROPPED,
+    SOMEBODYS,
+    DriftFacts,
+    MeterFacts,
+    MismatchClass,
+    Position,
+    ValueCount,
+    ValueScan,
+)
+from orchestrator.model.facts.server import DiskFacts, LoadFacts, MissingPrivilege, ServerFacts
+from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts, Trigger
+
+__all__ = [
+    "DROPPED",
+    "SOMEBODYS",
+    "BlockerKind",
+    "DiskFacts",
+    "DriftFacts",
+    "Facts",
+    "FlagFacts",
+    "Holder",
+    "LoadFacts",
+    "MeterFacts",
+    "MirrorFacts",
+    "MismatchClass",
+    "MissingPrivilege",
+    "Need",
+    "OpenTransaction",
+    "Position",
+    "Presence",
+    "Reading",
+    "ReplicaFacts",
+    "RowVersions",
+    "ServerFacts",
+    "Shape",
+    "SizeFacts",
+    "Trigger",
+    "ValueCount",
+    "ValueScan",
+]

@@ -1,0 +1,50 @@
+"""Who is in the way of an exclusive lock, or may be soon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class BlockerKind(Enum):
+    TRANSACTION = "open transaction"
+    STATEMENT = "running statement"
+    LOCK_TABLES = "LOCK TABLES"
+    GLOBAL_READ_LOCK = "FLUSH TABLES WITH READ LOCK"
+    BACKUP_LOCK = "LOCK INSTANCE FOR BACKUP"
+    HANDLER = "HANDLER"
+    PREPARED_XA = "prepared XA transaction"
+    DDL = "another ALTER"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody who holds, or waits for, a metadata lock that an ALTER of the family must have."""
+
+    kind: BlockerKind
+    table: str
+    lock: str
+    waiting: bool
+    age_s: float
+    process_id: int | None
+    user: str
+    host: str
+    idle: bool
+    statement: str
+
+    def __str__(self) -> str:
+        who = f"{self.user}@{self.host} (id {self.process_id})" if self.process_id else "a session that is gone"
+        idle = ", idle in transaction" if self.idle else ""
+        last = f", last: {self.statement}" if self.statement else ""
+        does = "waits for" if self.waiting else "holds"
+        return f"{who} {does} {self.table} for {self.age_s:.0f} s, {self.kind.value}{idle}{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    process_id: int
+    user: str
+    host: str
+    age_s: float
+    rows_modified: int
+    statement: str

@@ -1,0 +1,43 @@
+"""What keeps two columns in step and who reads which: the triggers as they stand, and the flag row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Presence(Enum):
+    ABSENT = "absent"
+    PRESENT = "present"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorFacts:
+    update: Presence
+    insert: Presence
+    problem: str = ""
+
+    @property
+    def intact(self) -> bool:
+        return self.update is Presence.PRESENT and self.insert is Presence.PRESENT and not self.problem
+
+
+@dataclass(frozen=True, slots=True)
+class FlagFacts:
+    """The flag row as the server computes it; effective values are what an application gets by asking now."""
+
+    exists: bool
+    new_writes: bool = False
+    read_percent: int = 0
+    expired: bool = False
+    expires_in_s: float | None = None
+    epoch: int = 0
+
+    @property
+    def effective_percent(self) -> int:
+        return 0 if self.expired or not self.exists else self.read_percent
+
+    @property
+    def effective_new_writes(self) -> bool:
+        return self.exists and not self.expired and self.new_writes

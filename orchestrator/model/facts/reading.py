@@ -1,0 +1,46 @@
+"""What may be looked at, and one thing that was. A reading that could not be taken says why and which GRANT would
+show it; it is never "good"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[T]):
+    """A value seen at ``at`` (seconds, the tool's monotonic clock), or the reason why there is none."""
+
+    at: float
+    value: T | None = None
+    unseen: str = ""
+    grant: str = ""
+
+    @property
+    def seen(self) -> bool:
+        return not self.unseen
+
+
+class Need(Enum):
+    """What a check, a phase or a screen asks the observer to look at."""
+
+    SERVER = "server"
+    SHAPE = "shape"
+    LOCKS = "locks"
+    TRANSACTIONS = "transactions"
+    REPLICAS = "replicas"
+    REPLICA_LOCKS = "replica-locks"
+    LOAD = "load"
+    DISK = "disk"
+    PRIVILEGES = "privileges"
+    ROW_VERSIONS = "row-versions"
+    SIZE = "size"
+    VALUES = "values"
+    MIRROR = "mirror"
+    DRIFT = "drift"
+    FLAG = "flag"
+    POSITIONS = "positions"
+    METER = "meter"

@@ -1,0 +1,77 @@
+"""What passes over the whole table found: live values, drift, what going back would lose, and how far each came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# The problem of a new column's value that neither the mapping nor the default explains.
+SOMEBODYS = "somebody's"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCount:
+    """One live value of an old column that a mapping does not know or that does not fit; keys are readable text."""
+
+    mapping: str
+    value: str
+    rows: int
+    keys: tuple[str, ...]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueScan:
+    """What the values that exist do to the mappings. ``complete`` is False when the scan was cut (time or rows)."""
+
+    rows_scanned: int
+    complete: bool
+    problems: tuple[ValueCount, ...]
+
+
+# The class of rows that hold something in a column which a rollback with ``ddl: drop`` takes away.
+DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class MismatchClass:
+    """``name``: missing, stale, unmapped, unfit, conflict, derived-empty (mismatches) or lossy-ok (counted only)."""
+
+    name: str
+    mapping: str
+    rows: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DriftFacts:
+    rows_compared: int
+    mismatches: int
+    classes: tuple[MismatchClass, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MeterFacts:
+    """What going back would lose: rows whose new value the way back cannot carry, by class."""
+
+    classes: tuple[MismatchClass, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(c.rows for c in self.classes)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a keyed pass has come. Keys are the typed text of ``model.keys``; None is the open end."""
+
+    walk: int
+    pass_name: str
+    range_no: int
+    lo: str | None
+    hi: str | None
+    position: str | None
+    epoch: int
+    rows_done: int
+    rows_changed: int
+    rows_skipped: int
+    done: bool

@@ -1,0 +1,50 @@
+"""What the server itself tells: its kind and settings, its load and room, and what this account may not do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for
+    ever."""
+
+    version: tuple[int, int, int]
+    version_text: str
+    is_mariadb: bool
+    server_uuid: str
+    hostname: str
+    port: int
+    read_only: bool
+    super_read_only: bool
+    log_bin: bool
+    binlog_format: str
+    binlog_row_image: str
+    binlog_retention_s: int
+    gtid_mode: str
+    performance_schema: bool
+    metadata_lock_instrument: bool | None
+    is_replica: bool | None
+    trust_function_creators: bool
+    max_allowed_packet_bytes: int
+    native_foreign_keys: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFacts:
+    threads_running: int
+    history_list: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFacts:
+    free_bytes: int | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPrivilege:
+    privilege: str
+    grant: str
+    why: str

@@ -1,0 +1,69 @@
+"""What the live table is: its shape, its size, and how much of its row versions is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.model.contract import Column, ForeignKey, Index, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    name: str
+    timing: str
+    event: str
+    body: str
+    sql_mode: str
+    definer: str
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking
+    key."""
+
+    table: TableName
+    kind: str
+    engine: str
+    charset: str
+    collation: str
+    row_format: str
+    partitioned: bool
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...]
+    foreign_keys: tuple[ForeignKey, ...]
+    referenced_by: tuple[tuple[TableName, ForeignKey], ...]
+    checks: tuple[tuple[str, str], ...]
+    triggers: tuple[Trigger, ...]
+    key: tuple[str, ...]
+    key_name: str
+    key_problem: str = ""
+
+    def column(self, name: str) -> Column | None:
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def index(self, name: str) -> Index | None:
+        return next((i for i in self.indexes if i.name.lower() == name.lower()), None)
+
+    def foreign_key(self, name: str) -> ForeignKey | None:
+        return next((f for f in self.foreign_keys if f.name.lower() == name.lower()), None)
+
+    @property
+    def family(self) -> tuple[TableName, ...]:
+        """Tables whose metadata locks meet ours: parents and children by foreign key, the table itself first."""
+        names = [f.references for f in self.foreign_keys] + [t for t, _ in self.referenced_by]
+        return (self.table, *(n for n in dict.fromkeys(names) if n != self.table))
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersions:
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFacts:
+    rows_estimate: int
+    data_bytes: int
+    index_bytes: int
