@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure, interleaved, seconds_of
-from orchestrator.cli.demo import raise_sandbox
+from orchestrator.cli.ground import raise_sandbox
 from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.template import OPERATOR
 

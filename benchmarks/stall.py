@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure
 from orchestrator.app.watch import SystemClock
-from orchestrator.cli.demo import raise_sandbox
+from orchestrator.cli.ground import raise_sandbox
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.model.contract import Contract
 from orchestrator.model.outcome import GO, Progress, Result, Signal

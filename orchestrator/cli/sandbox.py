@@ -32,7 +32,7 @@ def up(
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same data.")] = 1,
 ) -> None:
     """Start it, with the AiJob table and data."""
-    from orchestrator.cli.demo import connection_words, raise_sandbox
+    from orchestrator.cli.ground import connection_words, raise_sandbox
 
     of = shared(context)
     if rows < 0:
@@ -61,7 +61,7 @@ def down(context: typer.Context, folder: Folder = Path(".cache/sandbox")) -> Non
 
 def status(context: typer.Context, folder: Folder = Path(".cache/sandbox")) -> None:
     """Whether it runs, and how to connect."""
-    from orchestrator.cli.demo import connection_words
+    from orchestrator.cli.ground import connection_words
     from orchestrator.sandbox.pair import load
 
     of = shared(context)

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted([*(ROOT / "orchestrator").rglob("*.py"), *(ROOT / "phases").rglob("*.py")])
-MOST_LINES, MOST_LINES_OF_A_FUNCTION = 330, 45
+MOST_LINES, MOST_LINES_OF_A_FUNCTION = 310, 45
 
 _THING = r"(TABLE|DATABASE|SCHEMA|TRIGGER|VIEW|USER|(UNIQUE )?INDEX|PROCEDURE|FUNCTION|TEMPORARY|EVENT|ROLE)"
 _STATEMENT = re.compile(
