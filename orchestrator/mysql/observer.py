@@ -233,19 +233,12 @@ class MysqlObserver:
     # The scans' rooms are loaded by whoever scans: a look that must answer at once does not pay for them.
 
     def _read_values(self, session: Session) -> ValueScan:
-        from orchestrator.mysql.scan import scan_values
+        from orchestrator.mysql.scan import Reach, scan_values
 
         shape = self._present(session)
         relation = self._relation_of(session, shape)
-        return scan_values(
-            self._scans(),
-            relation,
-            shape,
-            max_rows=_VALUES_MAX_ROWS,
-            max_s=_VALUES_MAX_S,
-            clock=self._site.clock,
-            not_ours=self._not_ours(shape),
-        )
+        reach = Reach(_VALUES_MAX_ROWS, _VALUES_MAX_S, self._site.clock)
+        return scan_values(self._scans(), relation, shape, reach, self._not_ours(shape))
 
     def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
         """Columns of the contract that were there before ddl; none once it is done, when the application may use

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from orchestrator.errors import Held
@@ -44,18 +45,20 @@ class _WallClock:
         time.sleep(seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a scan of values goes: to the end, or until ``max_rows`` are seen or ``max_s`` are over by ``clock``."""
+
+    max_rows: int
+    max_s: float
+    clock: Clock
+
+
 def scan_values(
-    session: Session,
-    relation: Relation,
-    shape: Shape,
-    *,
-    max_rows: int,
-    max_s: float,
-    clock: Clock,
-    not_ours: Sequence[Column] = (),
+    session: Session, relation: Relation, shape: Shape, reach: Reach, not_ours: Sequence[Column] = ()
 ) -> ValueScan:
-    """Old values that no mapping knows or that do not fit, until ``max_rows`` or ``max_s`` are used up; and values in
-    ``not_ours``, new columns that no step of ours added, that only somebody else can have put there.
+    """Old values within ``reach`` that no mapping knows or that do not fit; and values in ``not_ours``, new columns
+    that no step of ours added, that only somebody else can have put there.
 
     Works before the new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
     """
@@ -64,14 +67,14 @@ def scan_values(
     if not problems:
         return ValueScan(0, True, ())
     reader = Reader(session, key_space(shape), (some(f"{p.name} IS NOT NULL" for p in problems),))
-    until, scanned, complete = clock.monotonic() + max_s, 0, False
-    size = BatchSize.start(TARGET_S, min(MOST_ROWS, max_rows))
-    for stretch in stretches(reader, Span(), size, patience(clock)):
+    until, scanned, complete = reach.clock.monotonic() + reach.max_s, 0, False
+    size = BatchSize.start(TARGET_S, min(MOST_ROWS, reach.max_rows))
+    for stretch in stretches(reader, Span(), size, patience(reach.clock)):
         scanned += stretch.rows
         if stretch.counts[0]:
             add_values(reader, stretch.span, problems, tally)
         complete = stretch.span.hi is None
-        if scanned >= max_rows or clock.monotonic() >= until:
+        if scanned >= reach.max_rows or reach.clock.monotonic() >= until:
             break
     return ValueScan(scanned, complete, tally.counts())
 

@@ -54,24 +54,27 @@ class _Run:
     committing: bool = False
 
 
-class Worker:
-    """One thread's work with one connection. ``decide`` gives the flags; the old application's is always ``OLD``."""
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What one worker has for itself. ``decide`` gives the flags; the old application's is always ``OLD``."""
 
-    def __init__(
-        self,
-        setting: Setting,
-        session: ApplicationSession,
-        source: Source,
-        rng: Random,
-        tally: Tally,
-        decide: Callable[[], Decision],
-    ) -> None:
+    session: ApplicationSession
+    source: Source
+    rng: Random
+    tally: Tally
+    decide: Callable[[], Decision]
+
+
+class Worker:
+    """One thread's work with one connection."""
+
+    def __init__(self, setting: Setting, means: Means) -> None:
         self._setting = setting
-        self._session = session
-        self._source = source
-        self._rng = rng
-        self._tally = tally
-        self._decide = decide
+        self._session = means.session
+        self._source = means.source
+        self._rng = means.rng
+        self._tally = means.tally
+        self._decide = means.decide
         self._statements = 0
         self._kept: dict[str, deque[tuple[Arguments, dict[str, Key]]]] = {}
 

@@ -12,7 +12,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.sql import applications as sql
-from orchestrator.sandbox.applications import Setting, Worker
+from orchestrator.sandbox.applications import Means, Setting, Worker
 from orchestrator.sandbox.arguments import Source
 from orchestrator.sandbox.flag_reader import OLD, WITHOUT_FLAG, Decision, FlagReader
 from orchestrator.sandbox.ledger import Ledger
@@ -138,9 +138,9 @@ class Traffic:
             self._started += 1
             rng = Random(f"{self._seed}:{name}:{self._started}")
             source = Source(self.ledger.model, self._setting.rows, rng, self._setting.script.values, self._referred)
-            worker = Worker(self._setting, self._session(name), source, rng, self._tallies[name], decide)
+            means = Means(self._session(name), source, rng, self._tallies[name], decide)
             thread = threading.Thread(
-                target=worker.run,
+                target=Worker(self._setting, means).run,
                 args=(self._stops[name], self._pace / _THREADS),
                 name=f"{name}-{self._started}",
                 daemon=True,

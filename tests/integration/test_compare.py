@@ -14,7 +14,7 @@ from orchestrator.errors import Held
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
 from orchestrator.mysql.relation import Relation, load_relation
-from orchestrator.mysql.scan import scan_drift, scan_meter, scan_values
+from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.sandbox.server import Server
@@ -220,7 +220,7 @@ def test_values_are_grouped_byte_by_byte_and_shown_whole(
         "UPDATE orders SET status = '' WHERE id = 5; UPDATE orders SET status = 'd\\0ne' WHERE id = 6",
         orders,
     )
-    scan = scan_values(session, relation, shape_of(session, orders), max_rows=10**6, max_s=60, clock=RealClock())
+    scan = scan_values(session, relation, shape_of(session, orders), Reach(10**6, 60, RealClock()))
     assert scan.complete
     assert scan.rows_scanned == ROWS
     assert [(p.value, p.rows, p.keys, p.problem) for p in scan.problems] == [
@@ -233,7 +233,7 @@ def test_values_are_grouped_byte_by_byte_and_shown_whole(
 
 def test_a_scan_of_values_is_bounded_and_says_so(scanned: tuple[Session, Relation, str]) -> None:
     session, relation, orders = scanned
-    scan = scan_values(session, relation, shape_of(session, orders), max_rows=200, max_s=60, clock=RealClock())
+    scan = scan_values(session, relation, shape_of(session, orders), Reach(200, 60, RealClock()))
     assert (scan.rows_scanned, scan.complete) == (200, False)
 
 
@@ -243,7 +243,7 @@ def test_values_are_scanned_before_the_new_columns_exist(primary: Server, schema
     with closing(Session(settings_of(primary))) as session:
         shape = shape_of(session, schema)
         relation = load_relation(session, runbook(schema).contract, shape)
-        scan = scan_values(session, relation, shape, max_rows=10**6, max_s=60, clock=RealClock())
+        scan = scan_values(session, relation, shape, Reach(10**6, 60, RealClock()))
     assert [(p.mapping, p.value, p.rows) for p in scan.problems] == [("status ↔ state", "'x'", 1)]
 
 

@@ -15,7 +15,7 @@ import pytest
 from orchestrator.mysql import quote
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.session import Session
-from orchestrator.sandbox.applications import Setting, Worker
+from orchestrator.sandbox.applications import Means, Setting, Worker
 from orchestrator.sandbox.arguments import Source
 from orchestrator.sandbox.flag_reader import Decision
 from orchestrator.sandbox.ledger import Ledger
@@ -211,7 +211,8 @@ def test_a_transaction_that_begins_after_the_flag_was_closed_writes_no_new_colum
         setting = Setting(Script((), (operation,), (operation,)), ledger, rows, [])
         source = Source(ledger.model, rows, Random(1), {}, {})
         with closing(ApplicationSession(at.settings, "new", schema)) as session:
-            Worker(setting, session, source, Random(1), Tally("new"), lambda: answers.pop(0)).work()
+            means = Means(session, source, Random(1), Tally("new"), lambda: answers.pop(0))
+            Worker(setting, means).work()
         assert at.session.value(f"SELECT COUNT(*) FROM {at.table} WHERE stage = 'archived'") == 1
         assert len(ledger.written()) == 1
         assert len(answers) == 1
