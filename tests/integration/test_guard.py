@@ -8,7 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 
+import pymysql
 import pytest
+from pymysql.connections import Connection
+from pymysql.constants import CR, ER
+from pymysql.cursors import Cursor
 
 from orchestrator.errors import Fenced, PrivilegeMissing
 from orchestrator.model.contract import Contract, TableName
@@ -27,6 +31,8 @@ BUDGET_S = 0.25
 # What a busy machine adds to a figure of ours, and to one that the application measured.
 NOISE_S = 0.25
 LOOSE_S = 0.9
+# How a statement ends that somebody took away: interrupted, or with its connection.
+KILLED = {ER.QUERY_INTERRUPTED, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST}
 Blocker = Callable[[Server, TableName], AbstractContextManager[object]]
 
 
@@ -40,22 +46,32 @@ def holding(*statements: str) -> Blocker:
 @contextmanager
 def slow_statement(server: Server, table: TableName) -> Iterator[None]:
     text = f"SELECT SLEEP(30) FROM {table.schema}.{table.name} WHERE id = 1"
-    session = connect(server)
-    thread = threading.Thread(target=lambda: _quietly(session, text), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        sql(server, f"KILL {session.thread_id()}")
-        thread.join()
+    with closing(connect(server)) as session:
+        said = Said(session, text)
+        try:
+            yield
+        finally:
+            sql(server, f"KILL {session.thread_id()}")
+            said.join()
+    assert said.told in KILLED
 
 
-def _quietly(session: object, text: str) -> None:
-    try:
-        with session.cursor() as cursor:  # type: ignore[attr-defined]
-            cursor.execute(text)
-    except Exception:
-        return
+class Said(threading.Thread):
+    """A statement in a thread of its own; ``told`` is the error that it ended with, None when it took effect."""
+
+    def __init__(self, session: Connection[Cursor], text: str) -> None:
+        super().__init__(daemon=True)
+        self.told: int | None = None
+        self._session = session
+        self._text = text
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with self._session.cursor() as cursor:
+                cursor.execute(self._text)
+        except pymysql.err.MySQLError as error:
+            self.told = error.args[0]
 
 
 @contextmanager
@@ -347,13 +363,13 @@ def test_what_a_dead_client_left_running_is_taken_back(primary: Server, schema: 
     site = site_on(primary, Contract(table, ()))
     work = add_column(table)
     with held(primary, "BEGIN", f"SELECT * FROM {schema}.t"), closing(connect(primary)) as dead:
-        thread = threading.Thread(target=lambda: _quietly(dead, work.statement), daemon=True)
-        thread.start()
+        said = Said(dead, work.statement)
         with closing(site.connect("test")) as session:
             wait_for(lambda: find_tagged(session, work.tag))
             assert take_back(session, work.tag, site.clock)
             assert find_tagged(session, work.tag) == ()
-        thread.join()
+        said.join()
+    assert said.told in KILLED
     assert "n" not in columns_of(primary, table)
 
 

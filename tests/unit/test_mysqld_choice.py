@@ -230,13 +230,20 @@ def prefix(tmp_path: Path) -> Path:
     return folder
 
 
+def said_about(prefix: Path) -> list[str]:
+    """What unpacking says, which is nothing when it leaves the prefix as it is."""
+    said: list[str] = []
+    unpack.unpack(prefix, said.append)
+    return said
+
+
 def test_a_whole_prefix_is_left_alone(prefix: Path) -> None:
-    unpack.unpack(prefix, lambda _: pytest.fail("nothing to say"))
+    assert said_about(prefix) == []
 
 
 def test_a_touched_file_with_the_same_bytes_is_believed(prefix: Path) -> None:
     os.utime(prefix / "bin" / "mysqld", (1, 1))
-    unpack.unpack(prefix, lambda _: None)
+    assert said_about(prefix) == []
 
 
 def test_changed_missing_and_unlisted_prefixes_are_errors(prefix: Path) -> None:
