@@ -253,4 +253,4 @@ def test_no_expression_or_statement_gives_a_traceback(sql: str) -> None:
     contract = replace(
         runbook.contract, mappings=(pair, odd, derived), old_statements=(sql,), new_statements=("INSERT " + sql,)
     )
-    lint(replace(runbook, contract=contract))
+    assert all(p.rule and p.seen and p.expected and p.next for p in lint(replace(runbook, contract=contract)))

@@ -46,7 +46,7 @@ def findings(text: str) -> tuple[RunbookFindings, dict[int, list[str]]]:
     return caught.value, lines
 
 
-def refused(text: str, line: int, *words: str) -> RunbookFindings:
+def assert_refused(text: str, line: int, *words: str) -> RunbookFindings:
     """The text is refused, the first finding is on that line, and it says all the words in its three parts."""
     error, _ = findings(text)
     first = error.findings[0]
@@ -143,7 +143,7 @@ class TestYaml:
         ],
     )
     def test_what_is_no_runbook_at_all(self, text: str, line: int, word: str) -> None:
-        refused(text, line, word)
+        assert_refused(text, line, word)
 
     def test_aliases_are_allowed(self) -> None:
         text = SMALL.replace("{name: state,", "&c {name: state,").replace(
@@ -156,10 +156,10 @@ class TestYaml:
         bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
             f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 12)
         )
-        refused(bomb, 5, "more than")
+        assert_refused(bomb, 5, "more than")
 
     def test_a_duplicate_key_is_an_error_on_its_second_line(self) -> None:
-        refused(SMALL + "name: other\n", 13, "duplicate key 'name'", "line 2")
+        assert_refused(SMALL + "name: other\n", 13, "duplicate key 'name'", "line 2")
 
     def test_keys_that_are_not_text_are_named_with_the_advice_to_quote(self) -> None:
         keys = ["NO", "on", "null", "0123", "1e3", "12:30:45", "2024-01-01", "1.10", "true", "~", "7", "0x1F", "y"]
@@ -179,7 +179,7 @@ class TestYaml:
 
     @pytest.mark.parametrize("word", ["yes", "off", "1.10", "0123", "1e3", "2024-01-01", "true"])
     def test_the_right_side_of_a_value_map_is_not_guessed_either(self, word: str) -> None:
-        refused(SMALL.replace("done: ok}", f"done: {word}}}"), 11, word, "quote it")
+        assert_refused(SMALL.replace("done: ok}", f"done: {word}}}"), 11, word, "quote it")
 
     def test_whole_numbers_and_null_may_stand_on_the_right(self) -> None:
         runbook = parse(SMALL.replace("done: ok}", "done: 7, gone: ~, void: null}"), "x")
@@ -188,7 +188,7 @@ class TestYaml:
         assert forward.values[1:] == (("done", "7"), ("gone", None), ("void", None))
 
     def test_nothing_on_the_right_is_not_null(self) -> None:
-        refused(SMALL.replace("done: ok}", "done: }"), 11, "nothing after the key", "~")
+        assert_refused(SMALL.replace("done: ok}", "done: }"), 11, "nothing after the key", "~")
 
     def test_null_of_the_old_column_has_a_key_of_its_own(self) -> None:
         runbook = parse(SMALL.replace("done: ok}}", "done: ok}, null_value: pending}"), "x")
@@ -230,27 +230,29 @@ class TestKeys:
         self, old: str, new: str, line: int, words: tuple[str, ...]
     ) -> None:
         assert old in SMALL
-        refused(SMALL.replace(old, new, 1), line, *words)
+        assert_refused(SMALL.replace(old, new, 1), line, *words)
 
     @pytest.mark.parametrize(
         ("written", "meant"),
         [("ownr: me", "owner"), ("contact: {}", "contract"), ("gate: []", "gates"), ("mapings: []", "mappings")],
     )
     def test_an_unknown_key_comes_with_the_nearest_known_one(self, written: str, meant: str) -> None:
-        refused(SMALL + written + "\n", 13, "unknown key", f"did you mean '{meant}'?")
+        assert_refused(SMALL + written + "\n", 13, "unknown key", f"did you mean '{meant}'?")
 
     @pytest.mark.parametrize("key", ["<", "<word>", "<form>", "<list>", "[key]", "''", ".", "a.b"])
     def test_no_odd_key_confuses_the_place(self, key: str) -> None:
         quoted = key if key == "''" else f"'{key}'"
-        refused(SMALL + f"{quoted}: 1\n", 13, "unknown key")
+        assert_refused(SMALL + f"{quoted}: 1\n", 13, "unknown key")
         text = SMALL.replace("{values: {new: pending, done: ok}}", f"{{{quoted}: 1}}")
         _, lines = findings(text)
         assert list(lines) == [11]
         assert "unknown key" in lines[11][0]
 
     def test_an_unknown_key_deep_inside_too(self) -> None:
-        refused(SMALL + "phases:\n  read_switch:\n    holds: 5s\n", 15, "phases.read_switch", "did you mean 'hold'?")
-        refused(SMALL.replace("{values: {new", "{value: {new"), 11, "did you mean 'values'?")
+        assert_refused(
+            SMALL + "phases:\n  read_switch:\n    holds: 5s\n", 15, "phases.read_switch", "did you mean 'hold'?"
+        )
+        assert_refused(SMALL.replace("{values: {new", "{value: {new"), 11, "did you mean 'values'?")
 
     @pytest.mark.parametrize(
         ("settings", "line", "words"),
@@ -299,7 +301,7 @@ class TestKeys:
         ],
     )
     def test_a_setting_that_cannot_be_meant(self, settings: str, line: int, words: tuple[str, ...]) -> None:
-        refused(SMALL + settings + "\n", line, *words)
+        assert_refused(SMALL + settings + "\n", line, *words)
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -390,7 +392,9 @@ class TestMeaning:
 
     @pytest.mark.parametrize(("kind", "written"), [("varchar(9)", "0"), ("varchar(9)", "1.10"), ("varchar(9)", "true")])
     def test_a_number_is_no_default_of_a_text(self, kind: str, written: str) -> None:
-        refused(SMALL.replace("type: int, null: false, default: 0", f"type: {kind}, default: {written}"), 7, "quote it")
+        assert_refused(
+            SMALL.replace("type: int, null: false, default: 0", f"type: {kind}, default: {written}"), 7, "quote it"
+        )
 
     def test_index_parts_and_references_are_read_whole(self) -> None:
         text = SMALL.replace(
@@ -421,7 +425,9 @@ mappings:""",
         assert copied.backward == Expression("tries - 1")
 
     def test_a_runbook_that_adds_nothing_is_none(self) -> None:
-        refused("apiVersion: rollout/v1\nname: a\ntable: {schema: s, name: t}\ncontract: {}\n", 4, "adds nothing")
+        assert_refused(
+            "apiVersion: rollout/v1\nname: a\ntable: {schema: s, name: t}\ncontract: {}\n", 4, "adds nothing"
+        )
 
 
 class TestDigest:
@@ -501,7 +507,7 @@ def test_the_short_copy_is_the_shortened_runbook(path: Path, seconds: float, tmp
     assert replace(copy, text="", path="") == replace(shorten(load(path), seconds), text="", path="")
 
 
-def _never_a_traceback(text: str) -> None:
+def assert_read_or_refused(text: str) -> None:
     """Either a runbook, or findings with a line; any other exception fails the test by itself."""
     found: RunbookFindings | None = None
     try:
@@ -516,12 +522,12 @@ def _never_a_traceback(text: str) -> None:
 
 @given(st.text(max_size=200))
 def test_no_text_gives_a_traceback(text: str) -> None:
-    _never_a_traceback(text)
+    assert_read_or_refused(text)
 
 
 @given(st.text(alphabet="ab:{}[],&*!|>'\"%@`?-#~ \n\t01.\\<", max_size=80))
 def test_no_yaml_punctuation_gives_a_traceback(text: str) -> None:
-    _never_a_traceback(text)
+    assert_read_or_refused(text)
 
 
 _SCALARS = st.one_of(
@@ -553,4 +559,4 @@ def test_no_damage_to_a_real_runbook_gives_a_traceback(data: st.DataObject) -> N
                 lines[at] = f"{key}: {data.draw(_SCALARS)}"
             case 4:
                 lines[at] = data.draw(st.text(max_size=3)) + lines[at]
-    _never_a_traceback("\n".join(lines))
+    assert_read_or_refused("\n".join(lines))
