@@ -13,7 +13,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT
 
-from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.driver import driver_errors
 from orchestrator.settings import ServerSettings
 
 Row = tuple[Any, ...]
@@ -38,10 +38,8 @@ class ApplicationSession:
     def open(self) -> None:
         """Connect when there is no connection, so that the next statement's wait is the statement's alone."""
         if self._connection is None:
-            try:
+            with driver_errors(self.close):
                 self._connection = self._connect()
-            except pymysql.err.MySQLError as error:
-                raise self._translated(error) from error
 
     def query(self, sql: str, args: Mapping[str, object] | Sequence[object] | None = None) -> list[Row]:
         """The rows of one statement, read whole."""
@@ -74,24 +72,9 @@ class ApplicationSession:
 
     def _run(self, sql: str, args: Mapping[str, object] | Sequence[object] | None) -> tuple[list[Row], int]:
         self.open()
-        try:
-            with self._connection.cursor() as cursor:
-                count = int(cursor.execute(sql, args))
-                return list(cursor.fetchall()), count
-        except pymysql.err.MySQLError as error:
-            raise self._translated(error) from error
-        except (OSError, ValueError, AttributeError) as error:
-            # A socket that dies under the driver shows as one of these, depending on where it was.
-            self.close()
-            raise ServerError(2013, f"the session broke: {type(error).__name__}") from error
-
-    def _translated(self, error: pymysql.err.MySQLError) -> ServerError:
-        args = error.args
-        number = args[0] if args and isinstance(args[0], int) else 0
-        translated = ServerError(number, str(args[1]) if len(args) > 1 else str(error))
-        if translated.cure is Cure.RECONNECT:
-            self.close()
-        return translated
+        with driver_errors(self.close), self._connection.cursor() as cursor:
+            count = int(cursor.execute(sql, args))
+            return list(cursor.fetchall()), count
 
     def _connect(self) -> Any:
         s = self._settings

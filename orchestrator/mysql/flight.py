@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 
 from orchestrator.errors import RolloutError
-from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.errno import SERVER_LOST, Cure, ServerError
 from orchestrator.mysql.session import Row, Session
 from orchestrator.ports import Clock
 
@@ -173,4 +173,4 @@ class Flight:
         """The server does not know the session any more, and its client heard nothing: the end was swallowed."""
         if now - self._seen_at < _GONE_AFTER_S:
             return
-        self._end(ServerError(2013, "the server has no such session any more, and gave no answer"), unheard=True)
+        self._end(ServerError(SERVER_LOST, "the server has no such session any more, and gave no answer"), unheard=True)

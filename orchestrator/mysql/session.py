@@ -17,7 +17,8 @@ from pymysql.constants import CLIENT
 
 from orchestrator.errors import ConfigurationError, ServerUnreachable
 from orchestrator.mysql import tls
-from orchestrator.mysql.errno import LOGIN, Cure, ServerError
+from orchestrator.mysql.driver import driver_errors
+from orchestrator.mysql.errno import LOGIN, ServerError
 from orchestrator.settings import ServerSettings
 
 Row = tuple[Any, ...]
@@ -175,23 +176,10 @@ class Session:
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            yield
-        except pymysql.err.MySQLError as error:
-            raise self._translated(error) from error
-        except (OSError, ValueError, AttributeError) as error:
-            # A socket that dies under the driver shows as one of these, depending on where it was.
-            self.close()
-            raise ServerError(2013, f"the session broke: {type(error).__name__}") from error
+            with driver_errors(self.close):
+                yield
         finally:
             self._used_at = time.monotonic()
-
-    def _translated(self, error: pymysql.err.MySQLError) -> ServerError:
-        args = error.args
-        number = args[0] if args and isinstance(args[0], int) else 0
-        translated = ServerError(number, str(args[1]) if len(args) > 1 else str(error))
-        if translated.cure is Cure.RECONNECT:
-            self.close()
-        return translated
 
     def _open(self) -> None:
         s = self._settings
