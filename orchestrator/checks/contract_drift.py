@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses
+from orchestrator.checks.reading import EVERY, NEVER, Given, given, passes, refuses
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits, Runbook
 from orchestrator.model.shape_diff import compare_shape
@@ -12,7 +12,7 @@ from orchestrator.model.verdict import ProblemKind, Verdict
 class ContractDrift:
     name = "contract-drift"
     needs = frozenset({Need.SHAPE})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
+    before = EVERY
     during = NEVER
 
     def __init__(self, runbook: Runbook) -> None:

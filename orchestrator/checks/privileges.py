@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses
+from orchestrator.checks.reading import EVERY, NEVER, Given, given, passes, refuses
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import ProblemKind, Verdict
@@ -13,7 +13,7 @@ _LIMIT = "every privilege that the stages and checks need"
 class Privileges:
     name = "privileges"
     needs = frozenset({Need.PRIVILEGES})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
+    before = EVERY
     during = NEVER
 
     def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:

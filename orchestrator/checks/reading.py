@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from orchestrator.model.facts import Reading
+from orchestrator.model.facts import Facts, Need, Reading, ServerFacts
 from orchestrator.model.runbook import Limits
 from orchestrator.model.step import StepClass
 from orchestrator.model.verdict import Judgement, ProblemKind, Verdict
 
 T = TypeVar("T")
 EXCLUSIVE, ROWS, READS = StepClass.EXCLUSIVE, StepClass.ROWS, StepClass.READS
+EVERY = frozenset({EXCLUSIVE, ROWS, READS})
 NEVER: frozenset[StepClass] = frozenset()
 LOOK_AGAIN = "rollout check"
 
@@ -38,6 +40,23 @@ def given(check: str, reading: Reading[T] | None, limits: Limits, now: float, li
     if age_s > limits.stale_after_s:
         return unseen(check, f"last seen {age_s:.0f} s ago, more than {limits.stale_after_s:.0f} s", limit)
     return Given(reading.value)
+
+
+class OfTheServer(ABC):
+    """A check of what the server is and how it is set. That does not change while a step runs: due before each."""
+
+    name: str
+    limit: str
+    needs = frozenset({Need.SERVER})
+    before = EVERY
+    during = NEVER
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        got = given(self.name, facts.server, limits, now, self.limit)
+        return self.judge_server(got.value, limits) if isinstance(got, Given) else got
+
+    @abstractmethod
+    def judge_server(self, server: ServerFacts, limits: Limits) -> Verdict: ...
 
 
 def unseen(check: str, why: str, limit: str, grant: str = "") -> Verdict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, READS, ROWS, Given, given, holds, passes, unseen
+from orchestrator.checks.reading import EVERY, READS, ROWS, Given, given, holds, passes, unseen
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits, ReplicaPolicy
 from orchestrator.model.verdict import Verdict
@@ -15,7 +15,7 @@ class ReplicaHealth:
 
     name = "replica-health"
     needs = frozenset({Need.REPLICAS})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
+    before = EVERY
     during = frozenset({ROWS, READS})
 
     def __init__(self, policy: ReplicaPolicy) -> None:

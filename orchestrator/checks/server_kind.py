@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses
-from orchestrator.model.facts import Facts, Need
+from orchestrator.checks.reading import OfTheServer, passes, refuses
+from orchestrator.model.facts import ServerFacts
 from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import Verdict
 
 OLDEST = (8, 0, 28)
-_LIMIT = "MySQL 8.0.28 or newer"
 
 
-class ServerKind:
+class ServerKind(OfTheServer):
     name = "server-kind"
-    needs = frozenset({Need.SERVER})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
-    during = NEVER
+    limit = "MySQL 8.0.28 or newer"
 
-    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
-        got = given(self.name, facts.server, limits, now, _LIMIT)
-        if not isinstance(got, Given):
-            return got
-        server = got.value
+    def judge_server(self, server: ServerFacts, limits: Limits) -> Verdict:
         if server.is_mariadb:
-            return refuses(self.name, f"MariaDB ({server.version_text})", _LIMIT, "point rollout at a MySQL server")
+            return refuses(self.name, f"MariaDB ({server.version_text})", self.limit, "point rollout at a MySQL server")
         if server.version < OLDEST:
-            return refuses(self.name, f"MySQL {server.version_text}", _LIMIT, "upgrade the server first")
-        return passes(self.name, f"MySQL {server.version_text}", _LIMIT)
+            return refuses(self.name, f"MySQL {server.version_text}", self.limit, "upgrade the server first")
+        return passes(self.name, f"MySQL {server.version_text}", self.limit)

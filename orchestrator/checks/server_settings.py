@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, NEVER, READS, ROWS, Given, given, passes, refuses, unseen
-from orchestrator.model.facts import Facts, Need, ServerFacts
+from orchestrator.checks.reading import OfTheServer, passes, refuses, unseen
+from orchestrator.model.facts import ServerFacts
 from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import Verdict
 
-_LIMIT = "performance_schema and its metadata-lock instrument on; binary log on, ROW, FULL, kept long enough"
 _INSTRUMENT = (
     "enable it: UPDATE performance_schema.setup_instruments SET ENABLED = 'YES'"
     " WHERE NAME = 'wait/lock/metadata/sql/mdl'; locks taken before that stay invisible until they are released"
 )
 
 
-class ServerSettings:
+class ServerSettings(OfTheServer):
     name = "server-settings"
-    needs = frozenset({Need.SERVER})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
-    during = NEVER
+    limit = "performance_schema and its metadata-lock instrument on; binary log on, ROW, FULL, kept long enough"
 
-    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
-        got = given(self.name, facts.server, limits, now, _LIMIT)
-        if not isinstance(got, Given):
-            return got
-        wrong = _wrong(got.value, limits)
+    def judge_server(self, server: ServerFacts, limits: Limits) -> Verdict:
+        wrong = _wrong(server, limits)
         if wrong:
             seen, next = ("; ".join(parts) for parts in zip(*wrong, strict=True))
-            return refuses(self.name, seen, _LIMIT, next)
-        if got.value.metadata_lock_instrument is None:
+            return refuses(self.name, seen, self.limit, next)
+        if server.metadata_lock_instrument is None:
             why = "whether the metadata-lock instrument is on needs SELECT on performance_schema"
-            return unseen(self.name, why, _LIMIT, "rollout doctor")
-        kept_s = got.value.binlog_retention_s
-        kept = f"kept for {kept_s / 3600:.0f} h" if kept_s else "kept for ever"
-        return passes(self.name, f"binary log ROW and FULL, {kept}; metadata locks visible", _LIMIT)
+            return unseen(self.name, why, self.limit, "rollout doctor")
+        kept = f"kept for {server.binlog_retention_s / 3600:.0f} h" if server.binlog_retention_s else "kept for ever"
+        return passes(self.name, f"binary log ROW and FULL, {kept}; metadata locks visible", self.limit)
 
 
 def _wrong(server: ServerFacts, limits: Limits) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EXCLUSIVE, READS, ROWS, Given, given, passes, refuses, unseen
+from orchestrator.checks.reading import EVERY, READS, ROWS, Given, given, passes, refuses, unseen
 from orchestrator.model.facts import Facts, Need, ServerFacts
 from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import Verdict
@@ -13,7 +13,7 @@ _LIMIT = "the writable primary on which the rollout began"
 class WritablePrimary:
     name = "writable-primary"
     needs = frozenset({Need.SERVER})
-    before = frozenset({EXCLUSIVE, ROWS, READS})
+    before = EVERY
     during = frozenset({ROWS, READS})
 
     def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
