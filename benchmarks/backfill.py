@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.figures import Figure, interleaved
@@ -21,6 +20,7 @@ from orchestrator.model.outcome import GO, Progress, Result, Signal
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import Fill
 from orchestrator.model.types import parse_type
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.pair import start_pair
@@ -82,17 +82,6 @@ class _Beat:
 
     def __call__(self, progress: Progress) -> Signal:
         return GO
-
-
-class _Clock:
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 def _settings(server: Server) -> ServerSettings:
@@ -162,7 +151,7 @@ def _fill(settings: ServerSettings, most_rows: int, target_time_s: float) -> int
             Mapping("timeout_ms", "timeout_s", Expression("timeout_s * 1000"), Expression("timeout_ms DIV 1000")),
         ),
     )
-    site = Site(settings, Runbook(id=_ROLLOUT, contract=contract, digest="", text="", path=""), _Clock())
+    site = Site(settings, Runbook(id=_ROLLOUT, contract=contract, digest="", text="", path=""), SystemClock())
     step = Fill(table=_TABLE, walk=1, pass_name="backfill", target_time_s=target_time_s, max_batch_rows=most_rows)
     outcome = FillDriver(site, random.random).apply(step, _Beat())
     if outcome.result is not Result.DONE:

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from benchmarks.figures import Figure
-from orchestrator.app.watch import SystemClock
 from orchestrator.cli.ground import raise_sandbox
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.model.contract import Contract
@@ -19,6 +18,7 @@ from orchestrator.model.outcome import GO, Progress, Result, Signal
 from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, DdlStep, DropColumns, DropForeignKey, DropIndex
 from orchestrator.mysql import quote
 from orchestrator.mysql.application_session import ApplicationSession
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from orchestrator.model.advice import Advice, advise
@@ -13,22 +12,12 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
-
-
-class SystemClock:
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 import phases
-from orchestrator.app.watch import SystemClock
 from orchestrator.checks import all_checks
 from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.drivers.reads.gates import Gates
@@ -28,6 +27,7 @@ from orchestrator.model.outcome import Outcome, Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask, Record
 from orchestrator.model.verdict import Judgement, Verdict
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site

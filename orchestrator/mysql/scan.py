@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from orchestrator.errors import Held
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import DriftFacts, MeterFacts, Shape, ValueScan
 from orchestrator.model.outcome import Progress
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
@@ -30,19 +29,6 @@ KeepGoing = Callable[[Progress], bool]
 
 def _always(progress: Progress) -> bool:
     return True
-
-
-class _WallClock:
-    """The machine's own time, for scans whose caller only says when to stop."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +88,7 @@ def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> 
 
 
 def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepGoing) -> Tally:
-    clock = _WallClock()
+    clock = SystemClock()
     reader = Reader(session, key_space(shape), question.counted)
     total = estimate_of(session.query(estimate(reader.space)))
     comparer = Comparer(reader, question, patience(clock), Tally())

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.ports import Store
 from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.mysql import MysqlStore
-from tests.support.state import RealClock, settings_of, state_schema
+from tests.support.state import settings_of, state_schema
 
 TIMES = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, silence_s=3.0, dead_s=10.0, idle_s=4)
 
@@ -26,7 +27,7 @@ class World:
 @pytest.fixture(params=["memory", pytest.param("mysql", marks=pytest.mark.integration)])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     if request.param == "memory":
-        one = MemoryStore(RealClock(), times=TIMES)
+        one = MemoryStore(SystemClock(), times=TIMES)
         yield World(lambda: one)
         return
     server = request.getfixturevalue("primary")
@@ -34,7 +35,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with state_schema(server) as schema:
 
         def actor() -> Store:
-            stores.append(MysqlStore(settings_of(server, schema), RealClock(), times=TIMES))
+            stores.append(MysqlStore(settings_of(server, schema), SystemClock(), times=TIMES))
             return stores[-1]
 
         actor().install()

@@ -16,13 +16,14 @@ import pytest
 
 from orchestrator.errors import Fenced, LeaseTaken
 from orchestrator.model.state import EventKind
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.sql.lease import lock_name
 from orchestrator.sandbox.server import Server
 from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.mysql import MysqlStore
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
-from tests.support.state import RealClock, begin, moved, settings_of, state_schema
+from tests.support.state import begin, moved, settings_of, state_schema
 
 ID = "orders-state"
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def schema_name(primary: Server) -> Iterator[str]:
 @pytest.fixture
 def store(primary: Server, schema_name: str) -> Iterator[MysqlStore]:
     """A store with a rollout that has begun."""
-    made = MysqlStore(settings_of(primary, schema_name), RealClock())
+    made = MysqlStore(settings_of(primary, schema_name), SystemClock())
     made.install()
     with made.lease(ID, "kim") as lease:
         made.create(*begin(epoch=lease.epoch))
@@ -130,7 +131,7 @@ def test_a_named_lock_that_outlives_its_holder_is_taken_over_when_the_counter_st
     with stuck.cursor() as cursor:
         cursor.execute("SELECT GET_LOCK(%s, 0)", (lock_name(schema_name, ID),))
         assert cursor.fetchone() == (1,)
-    impatient = MysqlStore(settings_of(primary, schema_name), RealClock(), times=LeaseTimes(dead_s=2.0))
+    impatient = MysqlStore(settings_of(primary, schema_name), SystemClock(), times=LeaseTimes(dead_s=2.0))
     record = store.load(ID)
     assert record is not None
     with impatient.lease(ID, "lee") as lease:
@@ -149,7 +150,7 @@ def test_only_one_of_many_acts_at_a_time(primary: Server, store: MysqlStore, sch
     epochs: list[int] = []
 
     def contend(number: int) -> None:
-        mine = MysqlStore(settings_of(primary, schema_name), RealClock())
+        mine = MysqlStore(settings_of(primary, schema_name), SystemClock())
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
@@ -247,7 +248,7 @@ def test_a_holder_that_cannot_reach_the_server_does_not_believe_in_its_lease(
     with lossy_way(primary) as way:
         settings = replace(settings_of(primary, schema_name), port=way.port)
         times = LeaseTimes(silence_s=1.5, answer_s=1.0, idle_s=2)
-        cut = MysqlStore(settings, RealClock(), times=times)
+        cut = MysqlStore(settings, SystemClock(), times=times)
         with cut.lease(ID, "lee") as lease:
             lease.alive()
             way.lose = Loss.SILENCE

@@ -13,6 +13,7 @@ from orchestrator.drivers.rows import CompareDriver, FillDriver
 from orchestrator.errors import Held
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
 from orchestrator.mysql.session import Session
@@ -22,7 +23,7 @@ from orchestrator.sandbox.template import Account
 from tests.support.orders import compare, fill, make_orders, runbook, site
 from tests.support.rows import ToldBeat, begin_rollout
 from tests.support.servers import connect, script
-from tests.support.state import RealClock, settings_of
+from tests.support.state import settings_of
 from tests.support.within import general_log, said
 
 ROWS = 1200
@@ -220,7 +221,7 @@ def test_values_are_grouped_byte_by_byte_and_shown_whole(
         "UPDATE orders SET status = '' WHERE id = 5; UPDATE orders SET status = 'd\\0ne' WHERE id = 6",
         orders,
     )
-    scan = scan_values(session, relation, shape_of(session, orders), Reach(10**6, 60, RealClock()))
+    scan = scan_values(session, relation, shape_of(session, orders), Reach(10**6, 60, SystemClock()))
     assert scan.complete
     assert scan.rows_scanned == ROWS
     assert [(p.value, p.rows, p.keys, p.problem) for p in scan.problems] == [
@@ -233,7 +234,7 @@ def test_values_are_grouped_byte_by_byte_and_shown_whole(
 
 def test_a_scan_of_values_is_bounded_and_says_so(scanned: tuple[Session, Relation, str]) -> None:
     session, relation, orders = scanned
-    scan = scan_values(session, relation, shape_of(session, orders), Reach(200, 60, RealClock()))
+    scan = scan_values(session, relation, shape_of(session, orders), Reach(200, 60, SystemClock()))
     assert (scan.rows_scanned, scan.complete) == (200, False)
 
 
@@ -243,7 +244,7 @@ def test_values_are_scanned_before_the_new_columns_exist(primary: Server, schema
     with closing(Session(settings_of(primary))) as session:
         shape = shape_of(session, schema)
         relation = load_relation(session, runbook(schema).contract, shape)
-        scan = scan_values(session, relation, shape, Reach(10**6, 60, RealClock()))
+        scan = scan_values(session, relation, shape, Reach(10**6, 60, SystemClock()))
     assert [(p.mapping, p.value, p.rows) for p in scan.problems] == [("status ↔ state", "'x'", 1)]
 
 

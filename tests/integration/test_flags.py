@@ -11,13 +11,14 @@ import pytest
 
 from orchestrator.errors import CannotSay, Fenced, Held
 from orchestrator.model.facts import FlagFacts
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.sql import flag as flag_sql
 from orchestrator.sandbox.server import Server
 from orchestrator.store.mysql import MysqlStore
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
-from tests.support.state import RealClock, begin, settings_of, state_schema
+from tests.support.state import begin, settings_of, state_schema
 
 ID = "orders-state"
 pytestmark = pytest.mark.integration
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def schema_name(primary: Server) -> Iterator[str]:
     with state_schema(primary) as name:
-        store = MysqlStore(settings_of(primary, name), RealClock())
+        store = MysqlStore(settings_of(primary, name), SystemClock())
         store.install()
         yield name
         store.close()
@@ -36,7 +37,7 @@ def schema_name(primary: Server) -> Iterator[str]:
 def flags(primary: Server, schema_name: str) -> Iterator[MysqlFlags]:
     for table in ("flag", "lease", "rollout"):
         sql(primary, f"DELETE FROM {schema_name}.{table}")
-    made = MysqlFlags(settings_of(primary, schema_name), ID, RealClock())
+    made = MysqlFlags(settings_of(primary, schema_name), ID, SystemClock())
     yield made
     made.close()
 
@@ -59,7 +60,7 @@ def _expired(flags: MysqlFlags) -> bool:
 
 def test_no_row_and_no_schema_read_as_no_flag(primary: Server, flags: MysqlFlags) -> None:
     assert flags.read() == FlagFacts(exists=False)
-    nowhere = MysqlFlags(settings_of(primary, "_never_installed"), ID, RealClock())
+    nowhere = MysqlFlags(settings_of(primary, "_never_installed"), ID, SystemClock())
     assert nowhere.read() == FlagFacts(exists=False)
     nowhere.lower(None)
     nowhere.close()
@@ -127,7 +128,7 @@ def test_a_kept_flag_never_expires_and_keeping_twice_is_the_same(flags: MysqlFla
 
 @pytest.mark.parametrize("word", ["open", "set_percent", "lower"])
 def test_a_write_under_an_old_epoch_is_fenced(primary: Server, schema_name: str, flags: MysqlFlags, word: str) -> None:
-    store = MysqlStore(settings_of(primary, schema_name), RealClock())
+    store = MysqlStore(settings_of(primary, schema_name), SystemClock())
     with store.lease(ID, "kim") as lease:
         flags.open(lease.epoch, 60.0)
         flags.set_percent(lease.epoch, 5, 60.0)
@@ -149,7 +150,7 @@ def test_a_write_under_an_old_epoch_is_fenced(primary: Server, schema_name: str,
 def test_a_row_that_is_missing_is_not_made_under_an_old_epoch(
     primary: Server, schema_name: str, flags: MysqlFlags
 ) -> None:
-    store = MysqlStore(settings_of(primary, schema_name), RealClock())
+    store = MysqlStore(settings_of(primary, schema_name), SystemClock())
     with store.lease(ID, "kim") as lease:
         store.create(*begin(epoch=lease.epoch))
     store.bump_epoch(ID)
@@ -194,7 +195,7 @@ def test_the_salt_is_random_and_stays_between_walks(primary: Server, schema_name
     flags.lower(None)
     flags.open(1, 60.0)
     assert salt(ID) == first
-    other = MysqlFlags(settings_of(primary, schema_name), "other", RealClock())
+    other = MysqlFlags(settings_of(primary, schema_name), "other", SystemClock())
     other.open(1, 60.0)
     other.close()
     assert len(first) == 16
@@ -224,7 +225,7 @@ def test_a_write_whose_answer_or_request_was_lost_is_done_in_the_end(
 ) -> None:
     flags.open(1, 60.0)
     with lossy_way(primary) as way:
-        far = MysqlFlags(replace(settings_of(primary, schema_name), port=way.port), ID, RealClock())
+        far = MysqlFlags(replace(settings_of(primary, schema_name), port=way.port), ID, SystemClock())
         far.read()
         way.lose = loss
         far.set_percent(1, 50, 60.0)
@@ -237,7 +238,7 @@ def test_a_write_without_any_answer_cannot_say_in_time(primary: Server, schema_n
     flags.open(1, 60.0)
     with lossy_way(primary) as way:
         settings = replace(settings_of(primary, schema_name), port=way.port)
-        far = MysqlFlags(settings, ID, RealClock(), timeout_s=0.5)
+        far = MysqlFlags(settings, ID, SystemClock(), timeout_s=0.5)
         far.read()
         way.lose = Loss.SILENCE
         with pytest.raises(CannotSay):

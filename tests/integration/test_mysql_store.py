@@ -13,12 +13,13 @@ import pytest
 from orchestrator.errors import CannotSay, ConfigurationError, Held, PrivilegeMissing, ServerUnreachable
 from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT, Account
 from orchestrator.store.mysql import MysqlStore
 from tests.support.lossy import Loss, LossyWay, lossy_way
 from tests.support.servers import connect, script, sql, wait_for
-from tests.support.state import RealClock, begin, moved, settings_of, state_schema
+from tests.support.state import begin, moved, settings_of, state_schema
 
 ID = "orders-state"
 READER = Account("store_reader", "secret", "")
@@ -33,7 +34,7 @@ def schema_name(primary: Server) -> Iterator[str]:
 
 @pytest.fixture
 def store(primary: Server, schema_name: str) -> Iterator[MysqlStore]:
-    made = MysqlStore(settings_of(primary, schema_name), RealClock())
+    made = MysqlStore(settings_of(primary, schema_name), SystemClock())
     made.install()
     yield made
     made.close()
@@ -49,7 +50,7 @@ def way(primary: Server) -> Iterator[LossyWay]:
 def far(primary: Server, schema_name: str, way: LossyWay, tmp_path: Path) -> Iterator[MysqlStore]:
     """A store behind a way that can lose things."""
     settings = replace(settings_of(primary, schema_name), port=way.port)
-    made = MysqlStore(settings, RealClock(), timeout_s=2.0, journal_path=tmp_path / "state" / "journal.log")
+    made = MysqlStore(settings, SystemClock(), timeout_s=2.0, journal_path=tmp_path / "state" / "journal.log")
     yield made
     made.close()
 
@@ -117,7 +118,7 @@ def test_a_save_that_still_runs_on_the_server_is_not_taken_for_lost_nor_killed(
     primary: Server, schema_name: str, store: MysqlStore, tmp_path: Path
 ) -> None:
     record, event = _begun(store)
-    hasty = MysqlStore(settings_of(primary, schema_name), RealClock(), timeout_s=1.0, journal_path=tmp_path / "j")
+    hasty = MysqlStore(settings_of(primary, schema_name), SystemClock(), timeout_s=1.0, journal_path=tmp_path / "j")
     hasty.load(ID)
     with closing(connect(primary, autocommit=False)) as blocker, blocker.cursor() as cursor:
         cursor.execute(f"SELECT * FROM {schema_name}.rollout WHERE id = %s FOR UPDATE", (ID,))
@@ -156,7 +157,7 @@ def test_progress_never_raises_and_never_waits_long(primary: Server, schema_name
 
 
 def test_without_a_server_reading_says_unreachable(primary: Server) -> None:
-    store = MysqlStore(replace(settings_of(primary), port=1), RealClock())
+    store = MysqlStore(replace(settings_of(primary), port=1), SystemClock())
     with pytest.raises(ServerUnreachable):
         store.load(ID)
 
@@ -167,14 +168,14 @@ def test_a_reading_account_sees_the_state_and_before_it_there_is_none(
     script(primary, f"GRANT SELECT ON *.* TO '{reader.user}'@'127.0.0.1'")
     record, event = _begun(store)
     store.save(record, event)
-    small = MysqlStore(settings_of(primary, schema_name, reader), RealClock())
+    small = MysqlStore(settings_of(primary, schema_name, reader), SystemClock())
     assert small.load(ID) == record
     assert small.holder(ID) is None
     with store.lease(ID, "kim"):
         held = small.holder(ID)
         assert held is not None
         assert held.who == "kim"
-    nowhere = MysqlStore(settings_of(primary, "_never_installed", reader), RealClock())
+    nowhere = MysqlStore(settings_of(primary, "_never_installed", reader), SystemClock())
     assert nowhere.load(ID) is None
     assert nowhere.holder(ID) is None
     assert nowhere.read_progress(ID) is None
@@ -186,7 +187,7 @@ def test_a_reading_account_sees_the_state_and_before_it_there_is_none(
 def test_what_a_blind_account_cannot_see_is_not_taken_for_nothing(
     primary: Server, schema_name: str, store: MysqlStore, reader: Account
 ) -> None:
-    small = MysqlStore(settings_of(primary, schema_name, reader), RealClock())
+    small = MysqlStore(settings_of(primary, schema_name, reader), SystemClock())
     with pytest.raises(PrivilegeMissing) as missing:
         small.load(ID)
     script(primary, missing.value.next)
@@ -197,7 +198,7 @@ def test_what_a_blind_account_cannot_see_is_not_taken_for_nothing(
 def test_installing_without_the_right_names_the_grant_that_is_enough(
     primary: Server, schema_name: str, reader: Account
 ) -> None:
-    small = MysqlStore(settings_of(primary, schema_name, reader), RealClock())
+    small = MysqlStore(settings_of(primary, schema_name, reader), SystemClock())
     with pytest.raises(PrivilegeMissing) as missing:
         small.install()
     assert (
@@ -215,7 +216,7 @@ def test_installing_without_the_right_names_the_grant_that_is_enough(
 def test_state_of_a_newer_rollout_is_refused(primary: Server, schema_name: str, store: MysqlStore) -> None:
     _begun(store)
     sql(primary, f"INSERT INTO {schema_name}.migration VALUES (999, UTC_TIMESTAMP(6))")
-    fresh = MysqlStore(settings_of(primary, schema_name), RealClock())
+    fresh = MysqlStore(settings_of(primary, schema_name), SystemClock())
     with pytest.raises(ConfigurationError) as newer:
         fresh.load(ID)
     assert "999" in newer.value.seen
@@ -246,7 +247,7 @@ def test_two_installers_at_once_both_succeed(primary: Server, schema_name: str) 
 
     def one() -> None:
         try:
-            MysqlStore(settings_of(primary, schema_name), RealClock()).install()
+            MysqlStore(settings_of(primary, schema_name), SystemClock()).install()
         except BaseException as error:  # what a thread raises must reach the test
             failures.append(error)
 
@@ -261,7 +262,7 @@ def test_two_installers_at_once_both_succeed(primary: Server, schema_name: str) 
 
 def test_a_state_schema_may_have_any_name(primary: Server) -> None:
     name = "_st 100%d `x`"
-    store = MysqlStore(settings_of(primary, name), RealClock())
+    store = MysqlStore(settings_of(primary, name), SystemClock())
     try:
         store.install()
         with store.lease(ID, "kim") as lease:

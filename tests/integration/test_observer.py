@@ -23,6 +23,7 @@ from orchestrator.model.facts import BlockerKind, Facts, Need, Presence, Reading
 from orchestrator.model.runbook import DiskSource, Limits, ReplicaPolicy
 from orchestrator.model.state import Record
 from orchestrator.model.verdict import Judgement
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.look.mirror import mirror_due
 from orchestrator.mysql.look.size import file_name
 from orchestrator.mysql.observer import MysqlObserver
@@ -36,7 +37,6 @@ from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import APPLICATION
 from tests.support.looking import ROLLOUT, TABLE, observing, runbook, settings, small_account
 from tests.support.servers import connect, script, sql, wait_caught_up, wait_for
-from tests.support.state import RealClock
 
 CHEAP = frozenset(Need) - {Need.VALUES, Need.DRIFT, Need.METER}
 EXPAND = "ALTER TABLE t ADD COLUMN state VARCHAR(32)"
@@ -266,7 +266,7 @@ def test_a_session_that_was_killed_is_opened_again_within_the_look(observer: Mys
 
 def test_a_server_that_is_gone_makes_readings_unseen_and_raises_nothing(primary: Server, table: str) -> None:
     nowhere = replace(settings(primary), port=1)
-    observer = MysqlObserver(Site(nowhere, runbook(table), RealClock()))
+    observer = MysqlObserver(Site(nowhere, runbook(table), SystemClock()))
     brought = readings(observer.look(frozenset(Need)))
     assert set(brought) == named(frozenset(Need))
     assert not any(r.seen for r in brought.values())
@@ -518,7 +518,7 @@ def recorded(server_uuid: str, **changes: object) -> Record:
 
 def test_a_server_that_is_not_the_one_of_the_record_is_seen_on_the_next_beat(primary: Server, table: str) -> None:
     records = iter([recorded(sql(primary, "SELECT @@server_uuid")[0][0]), recorded("another")])
-    observer = MysqlObserver(Site(settings(primary), runbook(table), RealClock()), lambda: next(records))
+    observer = MysqlObserver(Site(settings(primary), runbook(table), SystemClock()), lambda: next(records))
     check = WritablePrimary()
     before, after = (check.judge(observer.look(check.needs), Limits(), time.monotonic()) for _ in range(2))
     observer.close()
@@ -532,7 +532,7 @@ def test_a_record_that_cannot_be_read_makes_nothing_good(primary: Server, table:
         raise ServerUnreachable("gone", "a server", "look")
 
     script(primary, EXPAND, table)
-    observer = MysqlObserver(Site(settings(primary), runbook(table), RealClock()), unreadable)
+    observer = MysqlObserver(Site(settings(primary), runbook(table), SystemClock()), unreadable)
     facts = observer.look(frozenset({Need.SERVER, Need.MIRROR, Need.DRIFT}))
     observer.close()
     verdicts = [c.judge(facts, Limits(), time.monotonic()) for c in (WritablePrimary(), MirrorIntact(runbook(table)))]
@@ -564,7 +564,7 @@ def test_drift_is_measured_by_correspondence_once_both_columns_are_written(prima
     counted = []
     for both_written in (False, True):
         record = recorded("u", both_written=both_written)
-        observer = MysqlObserver(Site(settings(primary), of, RealClock()), lambda r=record: r)  # type: ignore[misc]
+        observer = MysqlObserver(Site(settings(primary), of, SystemClock()), lambda r=record: r)  # type: ignore[misc]
         drift = observer.look(frozenset({Need.DRIFT})).drift
         observer.close()
         assert drift is not None

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.keys import Key
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.keyset import BatchSize, Patience, stretches
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span
 from orchestrator.sandbox.server import Server
 from tests.support.rows import BACKOFF, VISIT, begin_rollout, reader_of, run_in_pieces
 from tests.support.servers import connect, script, sql
-from tests.support.state import RealClock, settings_of
+from tests.support.state import settings_of
 
 TEXT = st.text(st.sampled_from(list("aAbBßsSéeÉ ñ\0'\\%_😀\t")), max_size=6)
 EDGES = st.sampled_from([0, 1, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
@@ -123,7 +124,7 @@ def _tiled(session: Session, rows: int) -> int:
     at: Key | None = None
     met = 0
     size = BatchSize(1000.0, rows, rows)
-    for stretch in stretches(reader, Span(), size, Patience(RealClock(), BACKOFF, never)):
+    for stretch in stretches(reader, Span(), size, Patience(SystemClock(), BACKOFF, never)):
         assert stretch.span.lo == at
         assert stretch.counts == (stretch.rows,)
         met, at = met + stretch.rows, stretch.span.hi

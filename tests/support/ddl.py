@@ -17,16 +17,17 @@ from orchestrator.model.contract import Column, Contract, Default, TableName
 from orchestrator.model.outcome import GO, Progress, Signal
 from orchestrator.model.runbook import Limits, Runbook
 from orchestrator.model.types import parse_type
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT
 from tests.support.servers import connect, script, sql
-from tests.support.state import RealClock, settings_of
+from tests.support.state import settings_of
 
 
 def site_on(server: Server, contract: Contract, max_wait_s: float = 20.0, id: str = "ddl-test") -> Site:
     runbook = Runbook(id, contract, "digest", "", "test.yaml", limits=Limits(max_wait_s=max_wait_s))
-    return Site(settings_of(server), runbook, RealClock())
+    return Site(settings_of(server), runbook, SystemClock())
 
 
 def plain_table(server: Server, schema: str, rows: int = 3) -> TableName:

@@ -9,18 +9,18 @@ import sys
 
 from orchestrator.drivers.rows import FillDriver
 from orchestrator.errors import RolloutError
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.template import OPERATOR
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.orders import fill, runbook
 from tests.support.rows import ToldBeat
-from tests.support.state import RealClock
 
 
 def main() -> None:
     port, schema, epoch = sys.argv[1:]
     settings = ServerSettings(port=int(port), user=OPERATOR.user, password=Secret(OPERATOR.password))
-    driver = FillDriver(Site(settings, runbook(schema), RealClock()))
+    driver = FillDriver(Site(settings, runbook(schema), SystemClock()))
     print("began", flush=True)
     try:
         print(driver.apply(fill(schema, rows=20), ToldBeat(epoch=int(epoch))).result.value, flush=True)

@@ -12,18 +12,19 @@ from dataclasses import replace
 
 from orchestrator.errors import RolloutError
 from orchestrator.model.state import EventKind
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.ports import Lease
 from orchestrator.settings import Secret, ServerSettings
 from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.mysql import MysqlStore
-from tests.support.state import RealClock, moved
+from tests.support.state import moved
 
 
 def main() -> None:
     port, schema, id, idle_s, dead_s = sys.argv[1:]
     settings = ServerSettings(port=int(port), user="rollout", password=Secret("rollout"), state_schema=schema)
     times = LeaseTimes(idle_s=int(idle_s), dead_s=float(dead_s))
-    store = MysqlStore(settings, RealClock(), times=times)
+    store = MysqlStore(settings, SystemClock(), times=times)
     with store.lease(id, "holder") as lease:
         print(lease.epoch, flush=True)
         while True:

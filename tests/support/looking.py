@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from orchestrator.model.contract import Column, Contract, Mapping, TableName, ValueMap
 from orchestrator.model.runbook import DiskSource, Limits, ReplicaPolicy, Runbook
 from orchestrator.model.types import parse_type
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR, Account
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.servers import connect, script
-from tests.support.state import RealClock
 
 ROLLOUT = "looked-at"
 BEAT_S = 0.1
@@ -49,7 +49,7 @@ def settings(server: Server, account: Account = OPERATOR) -> ServerSettings:
 @contextmanager
 def observing(server: Server, of: Runbook, account: Account = OPERATOR) -> Iterator[MysqlObserver]:
     """An observer as that account; its sessions are closed afterwards."""
-    observer = MysqlObserver(Site(settings(server, account), of, RealClock()))
+    observer = MysqlObserver(Site(settings(server, account), of, SystemClock()))
     try:
         yield observer
     finally:

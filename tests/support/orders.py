@@ -17,12 +17,13 @@ from orchestrator.model.contract import (
 from orchestrator.model.runbook import Limits, Runbook
 from orchestrator.model.step import Compare, Fill
 from orchestrator.model.types import parse_type
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR, Account
 from tests.support.rows import ROLLOUT
 from tests.support.servers import script
-from tests.support.state import RealClock, settings_of
+from tests.support.state import settings_of
 
 FORWARD = (("new", "pending"), ("work", "running"), ("done", "succeeded"), ("err", "failed"))
 BACKWARD = (
@@ -83,7 +84,7 @@ def runbook(schema: str, limits: Limits | None = None) -> Runbook:
 
 def site(server: Server, schema: str, account: Account = OPERATOR, max_wait_s: float = 600.0) -> Site:
     return Site(
-        settings_of(server, account=account), runbook(schema, replace(Limits(), max_wait_s=max_wait_s)), RealClock()
+        settings_of(server, account=account), runbook(schema, replace(Limits(), max_wait_s=max_wait_s)), SystemClock()
     )
 
 

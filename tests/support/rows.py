@@ -10,6 +10,7 @@ from orchestrator.drivers.rows.passes import FillPass, Halt, Work
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Position
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import BatchSize, Reader
 from orchestrator.mysql.persistence import Backoff
@@ -21,7 +22,7 @@ from orchestrator.mysql.sql.positions import PassName
 from orchestrator.sandbox.server import Server
 from orchestrator.store.install import install
 from tests.support.servers import sql
-from tests.support.state import RealClock, settings_of
+from tests.support.state import settings_of
 
 ROLLOUT = "rows-test"
 BACKOFF = Backoff(random.random, first_s=0.01, most_s=0.2)
@@ -78,7 +79,7 @@ def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rul
 def pass_over(reader: Reader, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:
     """The same over what was read of the table before."""
     uuid = str(reader.session.value("SELECT @@server_uuid"))
-    work = Work(reader, rule, Listening(beat, RealClock()), BACKOFF, uuid, "/* t */")
+    work = Work(reader, rule, Listening(beat, SystemClock()), BACKOFF, uuid, "/* t */")
     return FillPass(work, PassName("_rollout", ROLLOUT, 1, "backfill"), BatchSize(1000.0, rows, rows))
 
 

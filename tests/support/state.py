@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,24 +10,14 @@ from datetime import UTC, datetime
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.state import Event, EventKind, Record, move
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR, Account
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.servers import script
 
 
-class RealClock:
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-
-class HandClock(RealClock):
+class HandClock(SystemClock):
     """A monotonic clock that moves only when it is told to."""
 
     def __init__(self) -> None:
