@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import FORWARD, Record
-from orchestrator.model.step import CloseRollout, Compare, Drain, Quiet, RemoveMirror, Step, step_key
+from orchestrator.model.step import CloseRollout, Drain, Quiet, RemoveMirror, Step, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import mirror_of, mirror_stands, shape_of
 
@@ -51,13 +51,7 @@ class Finish:
                 waived=self._waived,
             ),
             Drain(table=contract.table, poll_s=settings.poll_s),
-            Compare(
-                table=contract.table,
-                walk=record.walk,
-                purpose="drift",
-                relation="corresponds" if record.both_written else "old-is-truth",
-                target_time_s=settings.target_time_s,
-            ),
+            record.comparison("drift", settings.target_time_s),
         )
         stands = mirror_stands(mirror_of(facts))
         take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)

@@ -9,7 +9,6 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
 from orchestrator.model.step import (
     CatchUp,
-    Compare,
     KeepFlags,
     LowerFlags,
     MeasureBaselines,
@@ -44,13 +43,7 @@ class ReadSwitch:
         stale = not opened and flag.exists and (flag.new_writes or flag.read_percent > 0)
         steps: tuple[Step, ...] = (
             *((LowerFlags(why="an earlier watcher left them raised"),) if stale else ()),
-            Compare(
-                table=runbook.table,
-                walk=record.walk,
-                purpose="drift",
-                relation="corresponds" if record.both_written else "old-is-truth",
-                target_time_s=settings.target_time_s,
-            ),
+            record.comparison("drift", settings.target_time_s),
             CatchUp(seconds=runbook.limits.max_wait_s),
             MeasureBaselines(gates=settings.gates),
             OpenWrites(ttl_s=settings.ttl_s),

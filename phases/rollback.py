@@ -8,7 +8,6 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record, remaining
 from orchestrator.model.step import (
-    Compare,
     Drain,
     DropColumns,
     DropForeignKey,
@@ -67,13 +66,7 @@ class Rollback:
                 writes_only=True,
                 waived=not record.both_written,
             ),
-            Compare(
-                table=contract.table,
-                walk=record.walk,
-                purpose="drift",
-                relation="corresponds" if record.both_written else "old-is-truth",
-                target_time_s=settings.target_time_s,
-            ),
+            record.comparison("drift", settings.target_time_s),
         )
         waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
         take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)

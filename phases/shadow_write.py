@@ -9,7 +9,7 @@ from typing import Literal
 from orchestrator.model.facts import Facts, Need, Presence
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import Compare, Fill, InstallTrigger, Soak, Step
+from orchestrator.model.step import Fill, InstallTrigger, Soak, Step
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, key_problems, mirror_of, shape_of, value_problems
 
@@ -70,13 +70,7 @@ class ShadowWrite:
                 on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
             ),
             Soak(seconds=settings.soak_s, purpose="shadow-write"),
-            Compare(
-                table=runbook.table,
-                walk=record.walk,
-                purpose="drift",
-                relation="corresponds" if record.both_written else "old-is-truth",
-                target_time_s=settings.target_time_s,
-            ),
+            record.comparison("drift", settings.target_time_s),
         )
         keys = ("fill:sweep", "soak", "compare:drift")
         return tuple(s for s, key in zip(steps, keys, strict=True) if key not in record.done_steps)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import Compare, Soak, Step, step_key
+from orchestrator.model.step import Soak, Step, step_key
 from orchestrator.model.verdict import Problem
 from phases.demands import shape_of
 
@@ -24,20 +24,9 @@ class Verify:
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         shape_of(facts)
-        settings = runbook.phases
-
-        def compare(purpose: str) -> Compare:
-            return Compare(
-                table=runbook.table,
-                walk=record.walk,
-                purpose="verify" if purpose == "verify" else "newest",
-                relation="corresponds" if record.both_written else "old-is-truth",
-                target_time_s=settings.target_time_s,
-            )
-
         steps: tuple[Step, ...] = (
-            compare("verify"),
-            Soak(seconds=settings.verify_soak_s, purpose="verify"),
-            compare("newest"),
+            record.comparison("verify", runbook.phases.target_time_s),
+            Soak(seconds=runbook.phases.verify_soak_s, purpose="verify"),
+            record.comparison("newest", runbook.phases.target_time_s),
         )
         return tuple(s for s in steps if step_key(s) not in record.done_steps)

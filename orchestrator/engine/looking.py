@@ -38,11 +38,5 @@ def compare_now(parts: Parts, record: Record) -> Outcome:
             "the columns that ddl adds: before it there is nothing to compare",
             f"rollout next --phase {record.next_phase or FORWARD[0]}",
         )
-    step = Compare(
-        table=record.table,
-        walk=record.walk,
-        purpose="verify",
-        relation="corresponds" if record.both_written else "old-is-truth",
-        target_time_s=parts.runbook.phases.target_time_s,
-    )
+    step = record.comparison("verify", parts.runbook.phases.target_time_s)
     return parts.drivers[step.kind].apply(step, LoneBeat(parts, record, step))

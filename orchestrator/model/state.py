@@ -15,7 +15,7 @@ from typing import Literal
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MismatchClass
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.step import Step
+from orchestrator.model.step import Compare, Step, Truth
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 ROLLBACK = "rollback"
@@ -173,6 +173,17 @@ class Record:
     def next_phase(self) -> str | None:
         """The first forward phase that is not done; None when all are."""
         return next((p for p in FORWARD if p not in self.done), None)
+
+    @property
+    def truth(self) -> Truth:
+        """What every row must hold now."""
+        return "corresponds" if self.both_written else "old-is-truth"
+
+    def comparison(self, purpose: Literal["drift", "verify", "newest"], target_time_s: float) -> Compare:
+        """A full pass over the table by what every row must hold now."""
+        return Compare(
+            table=self.table, walk=self.walk, purpose=purpose, relation=self.truth, target_time_s=target_time_s
+        )
 
     def phase_record(self, name: str) -> PhaseRecord | None:
         return next((p for p in self.phases if p.name == name), None)

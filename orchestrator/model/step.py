@@ -12,6 +12,9 @@ from typing import Literal
 
 from orchestrator.model.contract import Column, ForeignKey, Index, TableName
 
+# What a row is held against: n <=> f(o) while the old column is the truth, correspondence while both are written.
+Truth = Literal["old-is-truth", "corresponds"]
+
 
 class StepClass(Enum):
     """What a step does to the application; checks choose their moments by it."""
@@ -115,13 +118,13 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
-    """A full pass that only reads. ``relation``: old-is-truth (n <=> f(o)) or corresponds (while both are written)."""
+    """A full pass that only reads."""
 
     kind: Literal["compare"] = "compare"
     table: TableName
     walk: int
     purpose: Literal["drift", "verify", "newest"]
-    relation: Literal["old-is-truth", "corresponds"]
+    relation: Truth
     target_time_s: float
 
 

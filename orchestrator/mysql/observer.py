@@ -278,8 +278,8 @@ class MysqlObserver:
         shape = self._present(session)
         relation = self._relation_of(session, shape)
         record = self._read_record()
-        both_written = record is not None and record.both_written
-        return scan_drift(self._scans(), relation, shape, "corresponds" if both_written else "old-is-truth")
+        truth = record.truth if record is not None else "old-is-truth"
+        return scan_drift(self._scans(), relation, shape, truth)
 
     def _read_meter(self, session: Session) -> MeterFacts:
         """Nothing can be lost that has no column yet."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from orchestrator.model.contract import Column, Mapping, Winner
+from orchestrator.model.step import Truth
 from orchestrator.mysql.expression import Ref
 from orchestrator.mysql.fit import exact
 from orchestrator.mysql.rules import Rule
 from orchestrator.mysql.unset import Unset
-
-Truth = Literal["old-is-truth", "corresponds"]
 
 
 def every(conditions: Iterable[str | None]) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from orchestrator.model.contract import Column, Invariant
 from orchestrator.model.facts import DROPPED
+from orchestrator.model.step import Truth
 from orchestrator.mysql import quote
-from orchestrator.mysql.relation import Relation, Truth, some
+from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.sql.rows import ref
 
 LOSSY = "lossy-ok"

@@ -14,12 +14,12 @@ from orchestrator.model.facts import Shape
 from orchestrator.mysql.columns import columns_after_ddl
 from orchestrator.mysql.compile import compile_rule
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.pairs import DerivedSql, PairSql, Truth, every, some
+from orchestrator.mysql.pairs import DerivedSql, PairSql, every, some
 from orchestrator.mysql.rules import null_of
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.unset import unset_of
 
-__all__ = ["MIRROR_PREFIX", "DerivedSql", "PairSql", "Ref", "Relation", "Truth", "every", "load_relation", "some"]
+__all__ = ["MIRROR_PREFIX", "DerivedSql", "PairSql", "Ref", "Relation", "every", "load_relation", "some"]
 # What the names of our triggers begin with: the application's begin with anything else.
 MIRROR_PREFIX = "_rollout_"
 

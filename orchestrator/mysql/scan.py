@@ -10,12 +10,13 @@ from orchestrator.errors import Held
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import DriftFacts, MeterFacts, Shape, ValueScan
 from orchestrator.model.outcome import Progress
+from orchestrator.model.step import Truth
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.questions import Question, drift_question, meter_question
-from orchestrator.mysql.relation import Relation, Truth, some
+from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.rows import estimate, estimate_of

@@ -13,6 +13,7 @@ from orchestrator.drivers.rows import CompareDriver, FillDriver
 from orchestrator.errors import Held
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
+from orchestrator.model.step import Truth
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
@@ -43,7 +44,7 @@ def run(
     server: Server,
     schema: str,
     purpose: Literal["drift", "verify", "newest"] = "drift",
-    relation: Literal["old-is-truth", "corresponds"] = "old-is-truth",
+    relation: Truth = "old-is-truth",
     answer: Answer | None = None,
 ) -> Outcome:
     return CompareDriver(site(server, schema)).apply(compare(schema, purpose, relation), ToldBeat(answer=answer))
