@@ -19,8 +19,9 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key, show_key
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.sql import applications as sql
-from orchestrator.sandbox.mapping import UNKNOWN, Image, TableModel
-from orchestrator.sandbox.replay import Possible, Replay, Turn, Write, filled, nulled_columns
+from orchestrator.sandbox.mapping import UNKNOWN, Image, PairModel, TableModel
+from orchestrator.sandbox.replay import Possible, Replay, Turn, Write, nulled_columns
+from orchestrator.sandbox.values import Value
 
 _PAGE_ROWS = 2_000
 
@@ -58,6 +59,9 @@ class Ledger:
         self._turns: list[Turn] = []
         self._alone_from: float = float("inf")
         self._names = tuple(self.model.old_columns)
+        self._at = {name: at for at, name in enumerate(self._names)}
+        self._partners: dict[tuple[str, str], dict[Value, Value]] = {}
+        self._replayed: tuple[tuple[int, int], dict[Key, Possible]] | None = None
 
     def load(self, session: Reads) -> tuple[Key, ...]:
         """Take what the table holds now as the beginning; the keys of its rows, in key order."""
@@ -147,8 +151,11 @@ class Ledger:
             if row[name] != value:
                 yield Difference(show_key(key), name, repr(value), repr(row[name]))
         if partners:
-            image = filled(self.model, values)
-            yield from (d for pair in self.model.pairs for d in self._against_pair(key, row, image, pair.names[1]))
+            for pair in self.model.pairs:
+                old, new = pair.names
+                expected = self._filled(pair, values[self._at[old]])
+                if new in row and row[new] != expected:
+                    yield Difference(show_key(key), new, repr(expected), repr(row[new]))
 
     def _against(self, key: Key, row: Image, image: Image, partners: bool) -> Iterator[Difference]:
         for name, value in image.items():
@@ -156,9 +163,12 @@ class Ledger:
             if not skipped and (partners or self._is_last_written(image, name)) and row[name] != value:
                 yield Difference(show_key(key), name, repr(value), repr(row[name]))
 
-    def _against_pair(self, key: Key, row: Image, image: Image, name: str) -> Iterator[Difference]:
-        if name in row and row[name] != image[name]:
-            yield Difference(show_key(key), name, repr(image[name]), repr(row[name]))
+    def _filled(self, pair: PairModel, value: Value) -> Value:
+        """What the backfill puts beside an old value; most values are there many times."""
+        known = self._partners.setdefault(pair.names, {})
+        if value not in known:
+            known[value] = pair.filled(value)
+        return known[value]
 
     def _is_last_written(self, image: Image, name: str) -> bool:
         pair = self.model.pair_of(name)
@@ -167,6 +177,8 @@ class Ledger:
     def expected(self) -> dict[Key, Possible]:
         """For each row that was written: the rows that it may be by now (None: it does not exist)."""
         with self._lock:
-            turns = tuple(self._turns)
-        writes = self.written()
-        return Replay(self.model, self._beginning, self._nulled, self._alone_from).run(writes, turns)
+            turns, writes = tuple(self._turns), tuple(self._writes)
+        if self._replayed is None or self._replayed[0] != (len(writes), len(turns)):
+            replay = Replay(self.model, self._beginning, self._nulled, self._alone_from)
+            self._replayed = ((len(writes), len(turns)), replay.run(writes, turns))
+        return self._replayed[1]

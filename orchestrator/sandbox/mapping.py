@@ -144,6 +144,12 @@ class PairModel:
         if value is not UNKNOWN:
             row[self.names[1]] = value
 
+    def filled(self, value: Value) -> Value:
+        """What the new column holds beside that old value after the backfill: as it was added, where nothing fits."""
+        row: Image = {self.names[0]: value, self.names[1]: default_value(self.new)}
+        self.fill(row)
+        return row[self.names[1]]
+
     def draw_old(self, rng: Random) -> Value:
         """A value for the old column that the mapping knows and that fits the new one."""
         forward = self.mapping.forward

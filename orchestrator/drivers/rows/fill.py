@@ -182,4 +182,4 @@ def _done(work: Work, note: str, passes: Sequence[Position]) -> Outcome:
         "rows_skipped": float(sum(p.rows_skipped for p in passes)),
         "passes": float(len(passes)),
     }
-    return Outcome(Result.DONE, note, figures=figures)
+    return Outcome(Result.DONE, "; ".join(p for p in (note, work.listening.throttled) if p), figures=figures)

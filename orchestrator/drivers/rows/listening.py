@@ -9,6 +9,7 @@ _LEAST_WAIT_S = 0.02
 _MOST_WAIT_S = 1.0
 _GROWTH = 1.5
 _BEAT_EVERY_S = 0.5
+_WORTH_SAYING = 0.05
 
 
 class Listening:
@@ -45,6 +46,12 @@ class Listening:
         """The cause that cost most of the time, as it was last worded."""
         cause = max(self._waited_s, key=lambda c: self._waited_s[c], default="")
         return self._worded.get(cause, "")
+
+    @property
+    def throttled(self) -> str:
+        """How much of the time was spent waiting, and for what; "" when it was not worth a word."""
+        share = self.throttled_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
+        return f"throttled {share:.0%} of the time: {self.throttled_by}" if share >= _WORTH_SAYING else ""
 
     def worked(self, rows: int, took_s: float) -> None:
         """Count a batch."""
