@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.servers import guarded_pair, script
+from tests.support.state import state_schema
 
 settings.register_profile("dev", max_examples=60, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True, print_blob=True)
@@ -65,3 +66,10 @@ def schema(primary: Server) -> Iterator[str]:
         primary,
         f"SET SESSION lock_wait_timeout = 30; DROP DATABASE IF EXISTS {name}; DROP DATABASE IF EXISTS _rollout",
     )
+
+
+@pytest.fixture
+def schema_name(primary: Server) -> Iterator[str]:
+    """The name of a state schema that nobody else uses; gone after the test."""
+    with state_schema(primary) as name:
+        yield name

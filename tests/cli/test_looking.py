@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from orchestrator.sandbox.pair import Pair
-from orchestrator.sandbox.server import Server
+from tests.support.log import general_log, said
 from tests.support.looking import small_account
-from tests.support.servers import script, sql
 from tests.support.small import Small, small
 
 READS = ("SELECT ", "SHOW ", "SET SESSION ", "SET AUTOCOMMIT", "SET NAMES ", "EXPLAIN ", "ROLLBACK")
@@ -32,27 +30,6 @@ TAKES = (
 def here(pair: Pair, tmp_path: Path) -> Iterator[Small]:
     with small(pair, tmp_path) as made:
         yield made
-
-
-@contextmanager
-def general_log(server: Server) -> Iterator[None]:
-    """The server writes every statement into mysql.general_log inside; the log is empty before and after."""
-    ((was,),) = sql(server, "SELECT @@GLOBAL.log_output")
-    script(server, "TRUNCATE TABLE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
-    try:
-        yield
-    finally:
-        script(server, f"SET GLOBAL general_log = OFF; SET GLOBAL log_output = '{was}'; TRUNCATE mysql.general_log")
-
-
-def logged(server: Server, user: str) -> list[str]:
-    rows = sql(
-        server,
-        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log"
-        " WHERE user_host LIKE %s AND command_type IN ('Query', 'Execute', 'Prepare')",
-        (f"{user}[%",),
-    )
-    return [str(row[0]) for row in rows]
 
 
 def writing(statement: str) -> bool:
@@ -88,11 +65,11 @@ def test_plan_and_dry_run_write_nothing(here: Small) -> None:
         reader.run("history")
         assert here.seen() == before
         assert here.sql("SELECT * FROM _rollout.event ORDER BY revision") == events
-        said = logged(here.pair.primary, "reader")
-        operator = logged(here.pair.primary, "rollout")
-    assert len(said) > 200, "the log has what was sent"
+        seen = said(here.pair.primary, "reader")
+        operator = said(here.pair.primary)
+    assert len(seen) > 200, "the log has what was sent"
     assert any(writing(s) for s in operator), "the log has what writes"
-    assert [s for s in said if writing(s)] == []
+    assert [s for s in seen if writing(s)] == []
 
 
 def test_a_plan_that_shows_the_mirror_writes_nothing(here: Small) -> None:
@@ -104,10 +81,10 @@ def test_a_plan_that_shows_the_mirror_writes_nothing(here: Small) -> None:
         before = here.seen()
         shown = [looker.run(*arguments).out for arguments in (("plan", "--sql"), ("next", "--dry-run"))]
         assert here.seen() == before
-        said = logged(here.pair.primary, "looker")
+        seen = said(here.pair.primary, "looker")
     assert all("BEFORE UPDATE ON" in text for text in shown), shown
-    assert len(said) > 50, "the log has what was sent"
-    assert [s for s in said if writing(s)] == []
+    assert len(seen) > 50, "the log has what was sent"
+    assert [s for s in seen if writing(s)] == []
 
 
 def test_0_for_a_plan_of_an_account_that_may_only_select_from_the_table(here: Small) -> None:

@@ -23,7 +23,7 @@ from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.mysql import MysqlStore
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
-from tests.support.state import begin, moved, settings_of, state_schema
+from tests.support.state import begin, moved, settings_of
 
 ID = "orders-state"
 ROOT = Path(__file__).parents[2]
@@ -45,12 +45,6 @@ class Holder:
     def hear(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
-
-
-@pytest.fixture
-def schema_name(primary: Server) -> Iterator[str]:
-    with state_schema(primary) as name:
-        yield name
 
 
 @pytest.fixture

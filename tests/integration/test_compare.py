@@ -18,14 +18,14 @@ from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import Account
+from tests.support.log import general_log, said
 from tests.support.orders import compare, fill, make_orders, runbook, site
 from tests.support.rows import ToldBeat, begin_rollout
 from tests.support.servers import connect, script
+from tests.support.shapes import live_shape
 from tests.support.state import settings_of
-from tests.support.within import general_log, said
 
 ROWS = 1200
 Answer = Callable[[int, Progress], Signal]
@@ -201,15 +201,12 @@ def test_a_comparison_of_wrong_rows_says_what_it_shows(
 def scanned(primary: Server, orders: str) -> Iterator[tuple[Session, Relation, str]]:
     with closing(Session(settings_of(primary))) as session:
         book = runbook(orders)
-        shape = read_shape(session, book.table)
-        assert shape is not None
+        shape = live_shape(session, book.table)
         yield session, load_relation(session, book.contract, shape), orders
 
 
 def shape_of(session: Session, orders: str) -> Shape:
-    shape = read_shape(session, runbook(orders).table)
-    assert shape is not None
-    return shape
+    return live_shape(session, runbook(orders).table)
 
 
 def test_values_are_grouped_byte_by_byte_and_shown_whole(

@@ -16,6 +16,7 @@ from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.sql import flag as flag_sql
 from orchestrator.sandbox.server import Server
 from orchestrator.store.mysql import MysqlStore
+from tests.support.log import general_log, said
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
 from tests.support.state import begin, settings_of, state_schema
@@ -255,18 +256,12 @@ def test_what_the_plan_shows_is_what_is_sent(primary: Server, schema_name: str, 
         "lower": flag_sql.describe_lower(ID, schema_name),
         "open": flag_sql.describe_open(ID, 60.0, schema_name),
     }
-    sql(primary, "SET GLOBAL log_output = 'TABLE'")
-    sql(primary, "SET GLOBAL general_log = ON")
-    try:
+    with general_log(primary):
         flags.set_percent(3, 25, 90.0)
         flags.keep(3, 25)
         flags.lower(3)
         flags.open(3, 60.0)
-    finally:
-        sql(primary, "SET GLOBAL general_log = OFF")
-    log = sql(primary, "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log WHERE command_type = 'Query'")
-    sent = [line for (line,) in log]
-    sql(primary, "SET GLOBAL log_output = 'FILE'")
+        sent = said(primary)
     for name, (packet,) in shown.items():
         for statement in packet.split(";\n"):
             text = statement.replace(":epoch", "3").split(":salt")[0]

@@ -15,12 +15,12 @@ from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableN
 from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.server import Server
 from tests.support.mirrored import Mirrored, cell, mirrored, new_column, settings_of
 from tests.support.servers import connect, script, sql
+from tests.support.shapes import live_shape
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 STRICT = "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO"
@@ -453,8 +453,7 @@ def test_the_mappings_of_every_runbook_are_accepted(primary: Server, schema: str
     script(primary, (RUNBOOKS / "sandbox" / f"{name}.sql").read_text(), schema)
     contract = replace(runbook.contract, table=TableName(schema, runbook.contract.table.name))
     with closing(Session(settings_of(primary))) as session:
-        shape = read_shape(session, contract.table)
-        assert shape is not None
+        shape = live_shape(session, contract.table)
         relation = load_relation(session, contract, shape)
     assert len(relation.mappings) == len(contract.mappings)
     assert check_pairs(contract, shape) == []

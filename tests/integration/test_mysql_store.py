@@ -19,17 +19,11 @@ from orchestrator.sandbox.template import ROOT, Account
 from orchestrator.store.mysql import MysqlStore
 from tests.support.lossy import Loss, LossyWay, lossy_way
 from tests.support.servers import connect, script, sql, wait_for
-from tests.support.state import begin, moved, settings_of, state_schema
+from tests.support.state import begin, moved, settings_of
 
 ID = "orders-state"
 READER = Account("store_reader", "secret", "")
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def schema_name(primary: Server) -> Iterator[str]:
-    with state_schema(primary) as name:
-        yield name
 
 
 @pytest.fixture

@@ -31,10 +31,11 @@ from orchestrator.model.step import (
 )
 from orchestrator.model.types import parse_type
 from orchestrator.mysql.locks import find_tagged
-from orchestrator.mysql.shape import read_shape
 from orchestrator.sandbox.server import Server
 from tests.support.ddl import Application, Beats, column, columns_of, held, plain_table, site_on
+from tests.support.log import general_log, said
 from tests.support.servers import script, sql, wait_for
+from tests.support.shapes import live_shape
 
 TYPES = (
     "tinyint",
@@ -103,8 +104,7 @@ def test_a_column_of_every_type_ends_as_it_was_wanted(primary: Server, schema: s
     outcome = driver.apply(step, Beats())
     assert outcome.result is Result.DONE, outcome
     with closing(site_on(primary, Contract(table, ())).connect("test")) as session:
-        shape = read_shape(session, table)
-    assert shape is not None
+        shape = live_shape(session, table)
     for one in wanted:
         live = shape.column(one.name)
         assert live is not None
@@ -144,8 +144,7 @@ def test_a_change_keeps_everything_but_the_type(primary: Server, schema: str) ->
     )
     driver = driver_on(primary, table)
     with closing(site_on(primary, Contract(table, ())).connect("test")) as session:
-        before = read_shape(session, table)
-        assert before is not None
+        before = live_shape(session, table)
         for name, type, algorithm in (("v", "varchar(40)", "INPLACE"), ("e", "enum('a','b','c')", "INSTANT")):
             live = before.column(name)
             assert live is not None
@@ -154,8 +153,7 @@ def test_a_change_keeps_everything_but_the_type(primary: Server, schema: str) ->
             assert driver.observe(step) is Seen.ABSENT
             outcome = driver.apply(step, Beats())
             assert outcome.result is Result.DONE, outcome
-        shape = read_shape(session, table)
-    assert shape is not None
+        shape = live_shape(session, table)
     for old, new in zip(before.columns, shape.columns, strict=True):
         assert replace(new, type=old.type) == old
         assert new.comment == old.comment
@@ -240,14 +238,10 @@ def test_what_is_shown_is_what_runs(primary: Server, schema: str) -> None:
         ProveForeignKey(table=table, foreign_key=key),
     )
     shown = [text for step in steps for text in driver.describe(step)]
-    script(primary, "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
-    try:
+    with general_log(primary):
         for step in steps:
             assert driver.apply(step, Beats()).result is Result.DONE
-    finally:
-        script(primary, "SET GLOBAL general_log = OFF; SET GLOBAL log_output = 'FILE'")
-    ran = [row[0].decode() for row in sql(primary, "SELECT argument FROM mysql.general_log ORDER BY event_time")]
-    script(primary, "TRUNCATE mysql.general_log")
+        ran = said(primary)
     for text in shown:
         assert text in ran
     assert {text for text in ran if text.startswith("ALTER")} == {text for text in shown if text.startswith("ALTER")}
@@ -269,6 +263,8 @@ from orchestrator.model.contract import Contract, TableName
 from tests.integration.test_native_ddl import adding, indexing
 from tests.support.ddl import Beats, column, site_on
 from orchestrator.sandbox.server import Server
+from tests.support.shapes import live_shape
+from tests.support.shapes import live_shape
 from pathlib import Path
 host, port, schema, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
 server = Server("primary", host, port, Path("-"), Path("-"), 0, ())

@@ -29,7 +29,6 @@ from orchestrator.mysql.look.size import file_name
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.mirror import create_trigger, trigger_name
 from orchestrator.sandbox.pair import Pair
@@ -37,6 +36,7 @@ from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import APPLICATION
 from tests.support.looking import ROLLOUT, TABLE, observing, runbook, settings, small_account
 from tests.support.servers import connect, script, sql, wait_caught_up, wait_for
+from tests.support.shapes import live_shape
 
 CHEAP = frozenset(Need) - {Need.VALUES, Need.DRIFT, Need.METER}
 EXPAND = "ALTER TABLE t ADD COLUMN state VARCHAR(32)"
@@ -305,8 +305,7 @@ def test_the_mirror_is_absent_present_changed_or_overtaken(
     assert mirror() == (Presence.ABSENT, Presence.ABSENT, "")
     of = TableName(table, "t")
     session = Session(settings(primary))
-    shape = read_shape(session, of)
-    assert shape is not None
+    shape = live_shape(session, of)
     relation = load_relation(session, runbook(table).contract, shape)
     session.pin("sql_mode", "")
     names = {event: trigger_name(ROLLOUT, event) for event in ("update", "insert")}

@@ -18,11 +18,11 @@ from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex
 from orchestrator.mysql.quote import name
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql.alter import alter, pins
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.server import Server
 from tests.support.servers import script, sql
+from tests.support.shapes import live_shape
 from tests.support.state import settings_of
 
 ROOT_FOLDER = Path(__file__).resolve().parents[2]
@@ -43,9 +43,7 @@ class Ground:
         script(server, (RUNBOOKS / "sandbox" / f"{runbook.id}.sql").read_text(), schema)
 
     def shape(self) -> Shape:
-        shape = read_shape(self.session, self.table, self.contract.key)
-        assert shape is not None
-        return shape
+        return live_shape(self.session, self.table, self.contract.key)
 
     def expand(self) -> None:
         """All that the contract adds, by the statements that the ddl stage runs."""

@@ -25,6 +25,7 @@ from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.servers import script
+from tests.support.shapes import live_shape
 
 
 @pytest.fixture
@@ -50,9 +51,7 @@ class Tables:
         return TableName(self.schema, name)
 
     def shape(self, name: str = "t", key: tuple[str, ...] = ()) -> Shape:
-        shape = read_shape(self._session, self.named(name), key)
-        assert shape is not None
-        return shape
+        return live_shape(self._session, self.named(name), key)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from orchestrator.mysql.sql.mirror import trigger_name
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret
 from tests.support.ddl import Application, Beats, column, held, plain_table, site_on
+from tests.support.log import general_log, said
 from tests.support.servers import script, sql
 
 ID = "ddl-test"
@@ -124,13 +125,9 @@ def test_what_is_shown_is_what_runs(primary: Server, schema: str) -> None:
     contract = prepared(primary, schema)
     driver = TriggerDriver(site_on(primary, contract))
     shown = [text for step in steps(contract)[:2] for text in driver.describe(step)]
-    script(primary, "SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
-    try:
+    with general_log(primary):
         up(primary, contract)
-    finally:
-        script(primary, "SET GLOBAL general_log = OFF; SET GLOBAL log_output = 'FILE'")
-    ran = [row[0].decode() for row in sql(primary, "SELECT argument FROM mysql.general_log ORDER BY event_time")]
-    script(primary, "TRUNCATE mysql.general_log")
+        ran = said(primary)
     assert [text for text in shown if text not in ran] == []
 
 

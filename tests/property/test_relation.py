@@ -24,13 +24,13 @@ from orchestrator.model.types import parse_type
 from orchestrator.mysql import quote
 from orchestrator.mysql.relation import PairSql, Relation, load_relation
 from orchestrator.mysql.session import SQL_MODE, Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.mirror_cases import CASES
 from tests.support.mirror_model import Lost, PairCase, spec
 from tests.support.servers import connect, script
+from tests.support.shapes import live_shape, plain_shape
 
 # The servers make an example slow: the everyday profiles take few, the long one many.
 EXAMPLES = 30 if settings.default.max_examples <= 100 else settings.default.max_examples // 4
@@ -79,8 +79,7 @@ class Ground:
             create(self.session, self.relation, table, event)
 
     def load(self, contract: Contract) -> Relation:
-        shape = read_shape(self.session, contract.table)
-        assert shape is not None
+        shape = live_shape(self.session, contract.table)
         return load_relation(self.session, contract, shape)
 
     def close(self) -> None:
@@ -380,11 +379,8 @@ def way_of(values: dict[Any, Any], unmapped: Unmapped, longest: int) -> Any:
 def synthetic(case: PairCase) -> tuple[Contract, Shape]:
     table = TableName("nowhere", "t")
     old = Column(name=case.old, type=parse_type(case.old_ddl))
-    columns, nothing = (Column(name="id", type=parse_type("int")), old), ()
-    shape = Shape(
-        table, "BASE TABLE", "InnoDB", "utf8mb4", "utf8mb4_unicode_ci", "Dynamic", False, columns, nothing, nothing,
-        nothing, nothing, nothing, ("id",), "PRIMARY",
-    )  # fmt: skip
+    columns = (Column(name="id", type=parse_type("int")), old)
+    shape = plain_shape(table, *columns, collation="utf8mb4_unicode_ci")
     return Contract(table, (case.new_column(),), mappings=(case.mapping(Winner.NEW),)), shape
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.runbook.shorten import write_short_copy
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.places import runbooks_folder
@@ -23,6 +22,7 @@ from orchestrator.sandbox.seed import create_tables, seed_table
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR
 from tests.support.servers import script, sql, wait_caught_up
+from tests.support.shapes import live_shape
 from tests.support.state import settings_of
 
 ROLLOUT = str(Path(sys.executable).with_name("rollout"))
@@ -133,8 +133,7 @@ def ground(
     try:
         with closing(Session(settings_of(pair.primary), role="test")) as session:
             create_tables(session, runbook)
-            shape = read_shape(session, runbook.table)
-            assert shape is not None
+            shape = live_shape(session, runbook.table)
             seed_table(session, runbook, shape, rows, seed)
         wait_caught_up(pair)
         yield Ground(pair, runbook, shape, Terminal(pair.primary, Path(runbook.path)))

@@ -11,11 +11,11 @@ from orchestrator.model.types import parse_type
 from orchestrator.mysql import quote
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import SQL_MODE, Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import mirror
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret, ServerSettings
 from tests.support.servers import script
+from tests.support.shapes import live_shape
 
 
 def cell(column: str) -> str:
@@ -45,9 +45,7 @@ class Mirrored:
         return quote.table(self.contract.table)
 
     def shape(self) -> Shape:
-        shape = read_shape(self.session, self.contract.table)
-        assert shape is not None
-        return shape
+        return live_shape(self.session, self.contract.table)
 
     def relation(self) -> Relation:
         return load_relation(self.session, self.contract, self.shape())

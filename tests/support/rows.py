@@ -15,13 +15,13 @@ from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import BatchSize, Reader
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql.bounds import key_space
 from orchestrator.mysql.sql.packets import Write
 from orchestrator.mysql.sql.positions import PassName
 from orchestrator.sandbox.server import Server
 from orchestrator.store.install import install
 from tests.support.servers import sql
+from tests.support.shapes import live_shape
 from tests.support.state import settings_of
 
 ROLLOUT = "rows-test"
@@ -66,8 +66,7 @@ def take_over(server: Server, epoch: int, rollout: str = ROLLOUT) -> None:
 
 
 def reader_of(session: Session, table: TableName, counted: Sequence[str]) -> Reader:
-    shape = read_shape(session, table)
-    assert shape is not None
+    shape = live_shape(session, table)
     return Reader(session, key_space(shape), tuple(counted))
 
 

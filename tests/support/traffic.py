@@ -14,13 +14,13 @@ from orchestrator.mysql import quote
 from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import alter, mirror
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.seed import create_tables, seed_table
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import ServerSettings
+from tests.support.shapes import live_shape
 from tests.support.state import settings_of
 
 RUNBOOKS = ("aijob", "orders", "documents")
@@ -40,9 +40,7 @@ class Prepared:
         return quote.table(self.runbook.table)
 
     def shape_now(self) -> Shape:
-        shape = read_shape(self.session, self.runbook.table, self.runbook.contract.key)
-        assert shape is not None
-        return shape
+        return live_shape(self.session, self.runbook.table, self.runbook.contract.key)
 
 
 def moved(name: str, schema: str) -> Runbook:
@@ -68,8 +66,7 @@ def prepared(server: Server, name: str, schema: str, rows: int, seed: int = 1) -
     with closing(Session(settings, role="test")) as session:
         session.pin("innodb_lock_wait_timeout", 20)
         create_tables(session, runbook)
-        shape = read_shape(session, runbook.table, runbook.contract.key)
-        assert shape is not None
+        shape = live_shape(session, runbook.table, runbook.contract.key)
         seed_table(session, runbook, shape, rows, seed)
         yield Prepared(settings, runbook, shape, session)
 

@@ -14,7 +14,6 @@ from orchestrator.model.state import Record
 from orchestrator.model.verdict import Verdict
 from orchestrator.ports import Driver
 from orchestrator.sandbox.server import Server
-from tests.support.servers import script, sql
 from tests.support.state import settings_of
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
@@ -49,24 +48,3 @@ def commands_with(app: App, wrap: Callable[[Driver[Any]], Driver[Any]]) -> Comma
 def forward(commands: Commands) -> None:
     for phase in FORWARD:
         commands.next(phase)
-
-
-@contextmanager
-def general_log(server: Server) -> Iterator[None]:
-    """The server writes every statement into mysql.general_log inside; the log is empty before and after."""
-    ((was,),) = sql(server, "SELECT @@GLOBAL.log_output")
-    script(server, "TRUNCATE TABLE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
-    try:
-        yield
-    finally:
-        script(server, f"SET GLOBAL general_log = OFF; SET GLOBAL log_output = '{was}'; TRUNCATE mysql.general_log")
-
-
-def said(server: Server) -> list[str]:
-    """What the log has of our account's statements, in their order."""
-    rows = sql(
-        server,
-        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log"
-        " WHERE user_host LIKE 'rollout[%%' AND command_type IN ('Query', 'Execute', 'Prepare')",
-    )
-    return [str(row[0]) for row in rows]

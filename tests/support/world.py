@@ -36,6 +36,7 @@ from orchestrator.model.types import ColumnType
 from orchestrator.model.verdict import Verdict
 from orchestrator.ports import Beat
 from orchestrator.store.memory import MemoryStore
+from tests.support.shapes import plain_shape
 
 TABLE = TableName("shop", "orders")
 OLD, NEW = Column("status", ColumnType("int")), Column("state", ColumnType("int"))
@@ -157,23 +158,7 @@ class WorldObserver:
 
     def _shape(self) -> Shape:
         columns = (OLD, *((NEW,) if NEW.name in self._w.columns else ()))
-        return Shape(
-            TABLE,
-            "BASE TABLE",
-            "InnoDB",
-            "utf8mb4",
-            "utf8mb4_0900_ai_ci",
-            "Dynamic",
-            False,
-            columns,
-            (),
-            (),
-            (),
-            (),
-            (),
-            ("id",),
-            "PRIMARY",
-        )
+        return plain_shape(TABLE, *columns)
 
 
 _SERVER = ServerFacts(

@@ -25,6 +25,7 @@ from orchestrator.mysql.sql.bounds import (
     show,
     within,
 )
+from tests.support.shapes import plain_shape
 
 TABLE = TableName("shop", "orders")
 
@@ -110,10 +111,8 @@ def test_keys_are_named_one_by_one() -> None:
 def shape(key: tuple[str, ...], problem: str = "") -> Shape:
     columns = (Column("id", parse_type("int"), null=False), Column("at", parse_type("datetime(6)"), null=False))
     index = Index("PRIMARY", (IndexPart("id"), IndexPart("at", descending=True)), unique=True)
-    return Shape(
-        TABLE, "BASE TABLE", "InnoDB", "utf8mb4", "utf8mb4_0900_ai_ci", "DYNAMIC", False, columns,
-        (index,), (), (), (), (), key, "PRIMARY" if key else "", problem,
-    )  # fmt: skip
+    named = "PRIMARY" if key else ""
+    return plain_shape(TABLE, *columns, indexes=(index,), key=key, key_name=named, key_problem=problem)
 
 
 def test_the_key_space_follows_the_index() -> None:

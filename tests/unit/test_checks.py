@@ -39,7 +39,6 @@ from orchestrator.model.facts import (
     ReplicaFacts,
     RowVersions,
     ServerFacts,
-    Shape,
     SizeFacts,
 )
 from orchestrator.model.runbook import Limits, ReplicaPolicy, Runbook
@@ -47,6 +46,7 @@ from orchestrator.model.step import StepClass
 from orchestrator.model.types import parse_type
 from orchestrator.model.verdict import Judgement, ProblemKind, Verdict
 from orchestrator.ports import Check
+from tests.support.shapes import plain_shape
 
 NOW = 1_000.0
 LIMITS = Limits()
@@ -85,23 +85,7 @@ SERVER = ServerFacts(
     max_allowed_packet_bytes=2**26,
     native_foreign_keys=None,
 )
-SHAPE = Shape(
-    table=TABLE,
-    kind="BASE TABLE",
-    engine="InnoDB",
-    charset="utf8mb4",
-    collation="utf8mb4_0900_ai_ci",
-    row_format="DYNAMIC",
-    partitioned=False,
-    columns=(Column("id", parse_type("bigint"), null=False),),
-    indexes=(),
-    foreign_keys=(),
-    referenced_by=(),
-    checks=(),
-    triggers=(),
-    key=("id",),
-    key_name="PRIMARY",
-)
+SHAPE = plain_shape(TABLE, Column("id", parse_type("bigint"), null=False))
 LIVE_STATE = replace(STATE, charset="utf8mb4", collation="utf8mb4_0900_ai_ci")
 HOLDER = Holder(
     kind=BlockerKind.TRANSACTION,

@@ -21,7 +21,6 @@ from orchestrator.model.contract import (
     TableName,
     ValueMap,
 )
-from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.types import parse_type
 from orchestrator.sandbox.expression import evaluate
@@ -31,6 +30,7 @@ from orchestrator.sandbox.replay import Write
 from orchestrator.sandbox.script import render_script
 from orchestrator.sandbox.statements import Kind, parse
 from orchestrator.sandbox.values import draw, fits
+from tests.support.shapes import plain_shape
 
 TABLE = TableName("t", "job")
 
@@ -77,23 +77,7 @@ NEW = (
 PARENT = ForeignKey("parent_fk", ("parent",), TABLE, ("id",), "SET NULL")
 CONTRACT = Contract(TABLE, NEW, mappings=MAPPINGS, foreign_keys=(PARENT,))
 RUNBOOK = Runbook("job", CONTRACT, "", "", "")
-SHAPE = Shape(
-    TABLE,
-    "BASE TABLE",
-    "InnoDB",
-    "utf8mb4",
-    "utf8mb4_0900_bin",
-    "DYNAMIC",
-    False,
-    OLD,
-    (),
-    (),
-    (),
-    (),
-    (),
-    ("id",),
-    "PRIMARY",
-)
+SHAPE = plain_shape(TABLE, *OLD, collation="utf8mb4_0900_bin")
 SEEDED = ("a", "pending", 30, 1, None, datetime(2026, 1, 1))
 
 

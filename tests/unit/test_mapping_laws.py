@@ -25,6 +25,7 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.types import parse_type
 from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.literals import literal
+from tests.support.shapes import plain_shape
 
 TABLE = TableName("shop", "orders")
 OTHER = TableName("shop", "people")
@@ -39,24 +40,9 @@ def index(name: str, *columns: str, unique: bool = True) -> Index:
 
 
 def shape(**more: Any) -> Shape:
-    facts: dict[str, Any] = {
-        "table": TABLE,
-        "kind": "BASE TABLE",
-        "engine": "InnoDB",
-        "charset": "utf8mb4",
-        "collation": "utf8mb4_unicode_ci",
-        "row_format": "Dynamic",
-        "partitioned": False,
-        "columns": (column("id", "int", null=False), column("old"), column("other"), column("owner", "int")),
-        "indexes": (index("PRIMARY", "id"),),
-        "foreign_keys": (),
-        "referenced_by": (),
-        "checks": (),
-        "triggers": (),
-        "key": ("id",),
-        "key_name": "PRIMARY",
-    }
-    return Shape(**(facts | more))
+    columns = (column("id", "int", null=False), column("old"), column("other"), column("owner", "int"))
+    of = {"collation": "utf8mb4_unicode_ci", "indexes": (index("PRIMARY", "id"),)} | more
+    return plain_shape(TABLE, *of.pop("columns", columns), **of)
 
 
 def pair(forward: Any = None, backward: Any = None, **more: Any) -> Mapping:

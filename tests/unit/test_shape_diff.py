@@ -5,27 +5,11 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.model.contract import Column, Default, Index, IndexPart, TableName
-from orchestrator.model.facts import Shape
 from orchestrator.model.shape_diff import column_reasons, index_reasons
 from orchestrator.model.types import parse_type
+from tests.support.shapes import plain_shape
 
-SHAPE = Shape(
-    table=TableName("s", "t"),
-    kind="BASE TABLE",
-    engine="InnoDB",
-    charset="utf8mb4",
-    collation="utf8mb4_unicode_ci",
-    row_format="DYNAMIC",
-    partitioned=False,
-    columns=(Column("s", parse_type("varchar(32)")),),
-    indexes=(),
-    foreign_keys=(),
-    referenced_by=(),
-    checks=(),
-    triggers=(),
-    key=("id",),
-    key_name="PRIMARY",
-)
+SHAPE = plain_shape(TableName("s", "t"), Column("s", parse_type("varchar(32)")), collation="utf8mb4_unicode_ci")
 
 
 def reasons(kind: str, wanted: Default | None, live: Default | None) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from orchestrator.drivers.ddl.standing import standing
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
-from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import Seen
 from orchestrator.model.step import (
     AddColumns,
@@ -18,29 +17,14 @@ from orchestrator.model.step import (
     DropIndex,
 )
 from orchestrator.model.types import parse_type
+from tests.support.shapes import plain_shape
 
 TABLE = TableName("shop", "orders")
 A = Column("a", parse_type("int"), False, Default("0"))
 B = Column("b", parse_type("int"))
 INDEX = Index("a_idx", (IndexPart("a"),))
 KEY = ForeignKey("b_fk", ("b",), TableName("shop", "p"), ("id",))
-SHAPE = Shape(
-    TABLE,
-    "BASE TABLE",
-    "InnoDB",
-    "utf8mb4",
-    "utf8mb4_0900_ai_ci",
-    "DYNAMIC",
-    False,
-    (),
-    (),
-    (),
-    (),
-    (),
-    (),
-    ("id",),
-    "PRIMARY",
-)
+SHAPE = plain_shape(TABLE)
 ADD = AddColumns(table=TABLE, columns=(A, B), family=(TABLE,))
 
 

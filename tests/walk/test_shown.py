@@ -16,8 +16,9 @@ from orchestrator.ports import Beat, Driver
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.command import ground
+from tests.support.log import general_log, said
 from tests.support.servers import script
-from tests.support.within import commands_with, forward, general_log, opened, said
+from tests.support.within import commands_with, forward, opened
 
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(240)]
 

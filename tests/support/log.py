@@ -1,0 +1,31 @@
+"""What a server was sent, word by word, for laws about statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from orchestrator.sandbox.server import Server
+from tests.support.servers import script, sql
+
+
+@contextmanager
+def general_log(server: Server) -> Iterator[None]:
+    """The server writes every statement into mysql.general_log inside; the log is empty before and after."""
+    ((was,),) = sql(server, "SELECT @@GLOBAL.log_output")
+    script(server, "TRUNCATE TABLE mysql.general_log; SET GLOBAL log_output = 'TABLE'; SET GLOBAL general_log = ON")
+    try:
+        yield
+    finally:
+        script(server, f"SET GLOBAL general_log = OFF; SET GLOBAL log_output = '{was}'; TRUNCATE mysql.general_log")
+
+
+def said(server: Server, user: str = "rollout") -> list[str]:
+    """What the log has of an account's statements, in their order."""
+    rows = sql(
+        server,
+        "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log"
+        " WHERE user_host LIKE %s AND command_type IN ('Query', 'Execute', 'Prepare')",
+        (f"{user}[%",),
+    )
+    return [str(row[0]) for row in rows]
