@@ -36,7 +36,7 @@ from orchestrator.sandbox.template import OPERATOR
 from orchestrator.sandbox.traffic import Traffic
 
 _WAIT_S = 3.0
-_BASELINE_S = 30.0
+_BASELINE_S = 20.0
 _BROKEN_AT = 25
 
 
