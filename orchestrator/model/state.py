@@ -140,8 +140,7 @@ class Record:
     ``phase`` is the phase that runs or ran last, also ``rollback`` and ``finish``. ``done`` are the forward phases that
     hold now. ``done_steps`` are keys of steps of ``phase`` that took effect in this visit. ``walk`` counts how often
     backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
-    of
-    being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
+    of being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
     ``columns_added`` are those that ddl added: the others of the contract were there, and are somebody's.
     """
 
@@ -173,6 +172,11 @@ class Record:
     def next_phase(self) -> str | None:
         """The first forward phase that is not done; None when all are."""
         return next((p for p in FORWARD if p not in self.done), None)
+
+    @property
+    def mirror_due(self) -> bool:
+        """Whether the mirror should stand: shadow-write is done, or has installed a trigger by now."""
+        return "shadow-write" in self.done or any(s.startswith("install-trigger") for s in self.done_steps)
 
     @property
     def truth(self) -> Truth:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.errors import RolloutError, ServerUnreachable
 from orchestrator.model.contract import Column, TableName
@@ -33,17 +33,18 @@ from orchestrator.mysql.locks import blindness, read_holders
 from orchestrator.mysql.look.disk import read_disk
 from orchestrator.mysql.look.load import read_load, read_transactions
 from orchestrator.mysql.look.marks import read_flag, read_positions
-from orchestrator.mysql.look.mirror import judge_mirror, live_trigger, mirror_due
 from orchestrator.mysql.look.privileges import read_missing
 from orchestrator.mysql.look.replicas import Replicas
 from orchestrator.mysql.look.rights import read_rights
 from orchestrator.mysql.look.server import read_server
 from orchestrator.mysql.look.size import read_row_versions, read_size
 from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, read_account, unseen_because
-from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape, read_triggers
 from orchestrator.mysql.site import Site
+
+if TYPE_CHECKING:
+    from orchestrator.mysql.relation import Relation
 
 LOOK_TIMEOUT_S = 5.0
 # A dead session shows at once and is worth another; a server that let us wait for an answer would do so again.
@@ -108,7 +109,8 @@ class MysqlObserver:
             record = self._read_record()
         except RolloutError:
             return {"began_on": None}
-        return {"began_on": record.server_uuid if record is not None else "", "mirror_due": mirror_due(record)}
+        due = record is not None and record.mirror_due
+        return {"began_on": record.server_uuid if record is not None else "", "mirror_due": due}
 
     def close(self) -> None:
         """Close every session, also those with replicas."""
@@ -223,14 +225,17 @@ class MysqlObserver:
             return Reading(at, unseen=str(error))
         return self._disk
 
+    # The rooms of the mapping and of the scans are loaded by whoever needs them: a look that must answer at once does
+    # not pay for them.
+
     def _relation_of(self, session: Session, shape: Shape) -> Relation:
         """The mapping as SQL; asked of the server again only when the columns are others."""
+        from orchestrator.mysql.relation import load_relation
+
         if self._relation is None or self._relation[0] != (shape.columns, shape.collation):
             loaded = load_relation(session, self._site.runbook.contract, shape)
             self._relation = ((shape.columns, shape.collation), loaded)
         return self._relation[1]
-
-    # The scans' rooms are loaded by whoever scans: a look that must answer at once does not pay for them.
 
     def _read_values(self, session: Session) -> ValueScan:
         from orchestrator.mysql.scan import Reach, scan_values
@@ -264,6 +269,8 @@ class MysqlObserver:
 
     def _mirror_in(self, session: Session, shape: Shape) -> MirrorFacts:
         """Raises Unseen when a trigger is missing and the account would not see it."""
+        from orchestrator.mysql.look.mirror import judge_mirror, live_trigger
+
         rollout, contract = self._site.runbook.id, self._site.runbook.contract
         found = [live_trigger(shape, rollout, event) for event in ("update", "insert")]
         of = contract.table

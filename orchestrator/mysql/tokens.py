@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 
 class TokenKind(Enum):
@@ -40,8 +41,7 @@ class Token:
         return (self.word if self.kind is TokenKind.QUOTED else self.text).lower()
 
 
-_TOKEN = re.compile(
-    r"""
+_TOKEN = r"""
       (?P<space>\s+)
     | (?P<comment>/\*.*?\*/ | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*)
     | (?P<string>(?:[xXbB])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*")
@@ -50,17 +50,21 @@ _TOKEN = re.compile(
     | (?P<introducer>_[A-Za-z0-9]+(?=\s*(?:'|"|0[xX]|[xX]')))
     | (?P<name>[A-Za-z_$\u0080-\uffff][\w$\u0080-\uffff]*)
     | (?P<operator>->>|->|<=>|<=|>=|<>|!=|:=|\|\||&&|<<|>>|[-+*/%^~!=<>|&(),.;@?{}\[\]:\\])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+    """
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled when the first text comes: it takes longer than all that a look at the state does."""
+    return re.compile(_TOKEN, re.VERBOSE | re.DOTALL)
 
 
 def tokenise(sql: str) -> tuple[Token, ...]:
     """Every character of ``sql`` in some token. Raises ValueError at the first one that belongs to none."""
-    tokens: list[Token] = []
+    pattern, tokens = _pattern(), list[Token]()
     at = 0
     while at < len(sql):
-        match = _TOKEN.match(sql, at)
+        match = pattern.match(sql, at)
         if match is None:
             raise ValueError(f"cannot be read at {sql[at : at + 20]!r}")
         tokens.append(Token(_KINDS[match.lastgroup or ""], match.group()))

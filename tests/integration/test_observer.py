@@ -24,7 +24,6 @@ from orchestrator.model.runbook import DiskSource, Limits, ReplicaPolicy
 from orchestrator.model.state import Record
 from orchestrator.model.verdict import Judgement
 from orchestrator.mysql.clock import SystemClock
-from orchestrator.mysql.look.mirror import mirror_due
 from orchestrator.mysql.look.size import file_name
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.relation import load_relation
@@ -551,7 +550,7 @@ def test_a_record_that_cannot_be_read_makes_nothing_good(primary: Server, table:
     ],
 )
 def test_the_mirror_is_due_from_the_moment_that_its_first_trigger_stands(record: Record | None, due: bool) -> None:
-    assert mirror_due(record) is due
+    assert (record is not None and record.mirror_due) is due
 
 
 def test_drift_is_measured_by_correspondence_once_both_columns_are_written(primary: Server, table: str) -> None:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from orchestrator.model.facts import MirrorFacts, Presence, Shape, Trigger
-from orchestrator.model.state import Record
 from orchestrator.mysql.relation import Relation
 from orchestrator.mysql.sql.mirror import create_trigger, same_body, trigger_name
 
 Event = Literal["update", "insert"]
-
-
-def mirror_due(record: Record | None) -> bool:
-    """Whether the record says that the mirror stands: shadow-write is done, or has installed a trigger by now."""
-    if record is None:
-        return False
-    return "shadow-write" in record.done or any(s.startswith("install-trigger") for s in record.done_steps)
 
 
 def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> MirrorFacts:
