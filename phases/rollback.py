@@ -73,13 +73,11 @@ class Rollback:
         return (*waiting, take_down)
 
     def _ddl(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        """Columns that were there before the rollout stay: somebody else put them there."""
+        """What was there before the rollout stays: somebody else put it there."""
         shape, contract = shape_of(facts), runbook.contract
-        keys = tuple(f for f in contract.foreign_keys if shape.foreign_key(f.name) is not None)
-        indexes = tuple(i for i in contract.indexes if shape.index(i.name) is not None)
-        columns = tuple(
-            c for c in contract.columns if c.name in record.columns_added and shape.column(c.name) is not None
-        )
+        keys = (f for f in contract.foreign_keys if f.name in record.foreign_keys_added and shape.foreign_key(f.name))
+        indexes = (i for i in contract.indexes if i.name in record.indexes_added and shape.index(i.name))
+        columns = tuple(c for c in contract.columns if c.name in record.columns_added and shape.column(c.name))
         return (
             *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
             *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),

@@ -96,6 +96,20 @@ def test_65_for_a_column_that_was_there_and_holds_what_only_somebody_else_can_me
         assert "orders_state_idx" not in left
 
 
+def test_an_index_that_was_there_as_wanted_stays_when_ours_go(pair: Pair, tmp_path: Path) -> None:
+    with small(pair, tmp_path, PLAIN + ", KEY orders_status_idx (status)") as here:
+        both = "  indexes:\n    - {name: orders_status_idx, columns: [status]}"
+        here.write(("  indexes:", both), ("rollback: {quiet", "rollback: {ddl: drop, quiet"))
+        here.terminal.run("run", "--until", "ddl", "-y")
+        assert "orders_state_idx" in here.seen()["create orders"]
+        shown = here.terminal.run("rollback", "--dry-run").out
+        assert ("orders_state_idx" in shown, "orders_status_idx" in shown) == (True, False)
+        here.terminal.run("rollback", "-y")
+        left = here.seen()["create orders"]
+        assert "orders_status_idx" in left, "it was there before: it is not ours to drop"
+        assert "orders_state_idx" not in left
+
+
 def test_65_for_live_values_that_the_mapping_misses_with_counts_and_keys(pair: Pair, tmp_path: Path) -> None:
     rows = "(1, 'new', NULL), (2, 'done ', ''), (3, 'done ', ''), (4, 'Done', ''), (7, '', '')"
     with small(pair, tmp_path, rows=rows) as here:

@@ -58,6 +58,8 @@ records = st.builds(
     baselines=st.lists(st.tuples(words, numbers), max_size=2).map(tuple),
     phases=st.lists(st.builds(PhaseRecord, ended=st.none() | moments, note=words), max_size=2).map(tuple),
     columns_added=st.lists(words, max_size=2).map(tuple),
+    indexes_added=st.lists(words, max_size=2).map(tuple),
+    foreign_keys_added=st.lists(words, max_size=2).map(tuple),
     both_written=st.booleans(),
 )
 events = st.builds(

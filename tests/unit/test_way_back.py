@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from orchestrator.engine.effects import settled
 from orchestrator.errors import LeaseTaken
-from tests.support.world import Stage
+from orchestrator.model.contract import ForeignKey, Index, IndexPart, TableName
+from orchestrator.model.facts import Reading
+from orchestrator.model.outcome import Outcome, Result
+from orchestrator.model.runbook import RollbackDdl
+from orchestrator.model.step import AddForeignKey, AddIndex, Step, step_key
+from phases.rollback import Rollback
+from tests.support.shapes import plain_shape
+from tests.support.world import CONTRACT, RUNBOOK, TABLE, Stage
 
 
 def at_the_top() -> Stage:
@@ -44,3 +54,33 @@ def test_a_rollback_lowers_the_flags_also_under_its_own_lease() -> None:
     assert (stage.world.effective(), stage.world.new_writes) == (0, False)
     assert stage.driver.applied.index("lower-flags") < stage.driver.applied.index("remove-mirror")
     assert stage.world.ever_unsafe == []
+
+
+INDEX = Index("by_status", (IndexPart("status"),))
+KEY = ForeignKey("parent_fk", ("status",), TableName("shop", "parents"), ("id",))
+
+
+def test_indexes_and_foreign_keys_go_only_when_ddl_added_them() -> None:
+    dropping = replace(RUNBOOK.phases, rollback_ddl=RollbackDdl.DROP)
+    contract = replace(CONTRACT, indexes=(INDEX,), foreign_keys=(KEY,))
+    runbook = replace(RUNBOOK, contract=contract, phases=dropping)
+    stage = Stage()
+    stage.commands.next("ddl")
+    live = plain_shape(TABLE, *CONTRACT.columns, indexes=(INDEX,), foreign_keys=(KEY,))
+    facts = replace(stage.observer.look(Rollback().needs), shape=Reading(0.0, live))
+    record = replace(stage.record, phase="rollback", columns_added=())
+
+    def way_back() -> list[str]:
+        return [step_key(s) for s in Rollback().steps(runbook, facts, record)][1:]
+
+    assert way_back() == []
+    added: list[Step] = [
+        AddIndex(table=TABLE, index=INDEX, final_lock_budget_s=1, tries=1, family=()),
+        AddForeignKey(table=TABLE, foreign_key=KEY, family=()),
+    ]
+    for step in added:
+        record = settled(record, step, Outcome(Result.DONE))
+    assert way_back() == ["drop-foreign-key:parent_fk", "drop-index:by_status"]
+    for dropped in Rollback().steps(runbook, facts, record)[1:]:
+        record = settled(record, dropped, Outcome(Result.DONE))
+    assert (record.indexes_added, record.foreign_keys_added) == ((), ())
