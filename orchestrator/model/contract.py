@@ -155,7 +155,8 @@ class Invariant:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Everything that this rollout may add to the table, and nothing else."""
+    """Everything that this rollout may add to the table, and nothing else. ``allow_rebuild``: the reason why the table
+    may be rebuilt or copied for it, "" when it may not."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -167,6 +168,7 @@ class Contract:
     key: tuple[str, ...] = ()
     old_statements: tuple[str, ...] = ()
     new_statements: tuple[str, ...] = ()
+    allow_rebuild: str = ""
 
     @property
     def pairs(self) -> tuple[Mapping, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from orchestrator.model.contract import Contract, TableName
+
+Engine = Literal["auto", "native", "gh-ost"]
 
 
 class RollbackDdl(Enum):
@@ -18,6 +21,7 @@ class RollbackDdl(Enum):
 class PhaseSettings:
     """The ``phases:`` part of a runbook."""
 
+    engine: Engine = "auto"
     final_lock_budget_s: float = 2.0
     index_tries: int = 10
     target_time_s: float = 0.08

@@ -65,6 +65,7 @@ class Builder:
             key=tuple(form.table.key or ()),
             old_statements=tuple(form.applications.old),
             new_statements=tuple(form.applications.new),
+            allow_rebuild=form.contract.allow_rebuild.strip(),
         )
         self._unique_names(contract)
         return contract

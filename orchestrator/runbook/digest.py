@@ -1,8 +1,8 @@
 """The contract's canonical form and its digest.
 
 Covered: table, contract, mappings, invariants, applications. Not covered: phases, checks, gates, waivers, and the
-words that are for people (writer, retire, serves). The order of keys, indexes and mappings and the spelling of types
-and defaults make no difference; the order of columns does, because it is the physical order.
+words that are for people (writer, retire, serves, allow_rebuild). The order of keys, indexes and mappings and the
+spelling of types and defaults make no difference; the order of columns does, because it is the physical order.
 """
 
 from __future__ import annotations

@@ -153,6 +153,10 @@ class ContractForm(Form):
     )
     indexes: list[IndexForm] = Field(default_factory=list, description="Every index that is added.")
     foreign_keys: list[ForeignKeyForm] = Field(default_factory=list, description="Every foreign key that is added.")
+    allow_rebuild: str = Field(
+        default="",
+        description="The reason why the whole table may be rebuilt or copied. Left out: it may not.",
+    )
     renames: list[Any] = Field(
         default_factory=list, max_length=0, description="Always empty: renames are not supported."
     )

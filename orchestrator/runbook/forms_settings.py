@@ -52,8 +52,10 @@ def _shape(value: object) -> str:
 
 
 class DdlForm(Form):
-    engine: Literal["auto"] = Field(
-        default="auto", description="INSTANT, else INPLACE with LOCK=NONE; refused when neither will do."
+    engine: Literal["auto", "native", "gh-ost"] = Field(
+        default="auto",
+        description="native: INSTANT, else INPLACE with LOCK=NONE. gh-ost: a copy of the table. auto: native, and "
+        "gh-ost for what would rebuild or copy.",
     )
     final_lock_budget: Duration = _duration(2.0, "Longest wait that the last step of an index build may cause.")
     index_tries: int = Field(

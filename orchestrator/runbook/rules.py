@@ -62,7 +62,7 @@ _ALL = (
         "change-not-widening",
         "existing columns are only made wider: VARCHAR, VARBINARY, or ENUM and SET with labels at the end",
         "any other change of type copies the table while writes wait",
-        "add a new column with a mapping instead",
+        "add a new column with a mapping instead, or say in allow_rebuild why the table may be copied",
     ),
     Rule(
         "index-part",

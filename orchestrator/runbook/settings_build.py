@@ -36,6 +36,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         if seconds <= 0:
             build.note(path, f"{path[-1]} is 0", "more than 0", "write a duration such as 100ms")
     return PhaseSettings(
+        engine=form.ddl.engine,
         final_lock_budget_s=form.ddl.final_lock_budget,
         index_tries=form.ddl.index_tries,
         target_time_s=form.backfill.target_time,

@@ -21,11 +21,6 @@ _READER = (
     "let the applications ask the flag table; see docs/applications.md",
 )
 UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
-    ("contract", "allow_rebuild"): (
-        "rebuilding the table is not supported",
-        "changes that MySQL makes INSTANT or INPLACE with LOCK=NONE",
-        "add a new column with a mapping instead of changing the old one",
-    ),
     ("contract", "columns", "*", "generated"): _GENERATED,
     ("contract", "columns", "*", "stored"): _GENERATED,
     ("contract", "columns", "*", "auto_increment"): (
@@ -67,7 +62,7 @@ CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
     ),
     ("phases", "ddl", "engine"): (
         "other engines are not supported",
-        "auto is what there is: INSTANT, else INPLACE with LOCK=NONE, else refused",
+        "auto, native and gh-ost are what there is",
     ),
     ("phases", "backfill", "workers"): ("more than one worker is not supported", "write workers: 1, or leave it out"),
     ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),

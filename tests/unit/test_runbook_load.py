@@ -307,7 +307,7 @@ class TestKeys:
         ("change", "words"),
         [
             (lambda t: t + "gates: [{name: a, prometheus: up, max: 1}]\n", ("Prometheus", "command")),
-            (lambda t: t + "phases: {ddl: {engine: gh-ost}}\n", ("not supported", "auto")),
+            (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
             (lambda t: t + "phases: {backfill: {workers: 4}}\n", ("more than one worker", "workers: 1")),
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
             (lambda t: t + "phases: {read_switch: {driver: flagd}}\n", ("not supported", "flag_table")),
@@ -317,7 +317,6 @@ class TestKeys:
                 lambda t: t.replace("mappings:", "  renames: [{from: a, to: b}]\nmappings:"),
                 ("renames", "forward: copy"),
             ),
-            (lambda t: t.replace("mappings:", "  allow_rebuild: yes please\nmappings:"), ("rebuilding", "mapping")),
             (lambda t: t.replace("default: 0", "auto_increment: true"), ("AUTO_INCREMENT",)),
             (lambda t: t.replace("default: 0", "generated: a + 1"), ("generated", "follows")),
             (lambda t: t.replace("default: 0", "on_update: true"), ("ON UPDATE",)),
