@@ -13,6 +13,7 @@ from orchestrator.model.step import (
     DropColumns,
     DropForeignKey,
     DropIndex,
+    GhostAlter,
     InstallTrigger,
     MeasureBaselines,
     OpenWrites,
@@ -26,7 +27,7 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
     """The record with the step among the done ones, its intent closed, and what else follows from that step."""
     changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
     match step:
-        case AddColumns():
+        case AddColumns() | GhostAlter():
             changed = replace(changed, columns_added=(*record.columns_added, *(c.name for c in step.columns)))
         case AddIndex():
             changed = replace(changed, indexes_added=(*record.indexes_added, step.index.name))

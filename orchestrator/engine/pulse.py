@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.engine.parts import Parts
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
 from orchestrator.model.state import Ask, Record, Request
-from orchestrator.model.step import Step, step_class
+from orchestrator.model.step import Step, working_class
 from orchestrator.model.verdict import Judgement
 from orchestrator.ports import Lease
 
@@ -66,7 +66,7 @@ class Pulse:
         return Signal(kind, f"{self.asked.ask.value} asked for by {self.asked.who}")
 
     def _judged(self, now: float) -> Signal:
-        bad = [v for v in self._p.judge.during(step_class(self._step)) if not v.good]
+        bad = [v for v in self._p.judge.during(working_class(self._step)) if not v.good]
         if not bad:
             self._holding_since = None
             return GO

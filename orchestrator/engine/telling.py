@@ -16,6 +16,7 @@ _COMPARE_RATE = (100_000, 500_000)
 _WORDS = {
     "change-column": "columns widened",
     "add-index": "indexes INPLACE",
+    "ghost-alter": "the table filled anew by gh-ost and swapped in",
     "add-foreign-key": "foreign keys INPLACE, proven",
     "fill": "keyed pass",
     "install-trigger": "triggers",

@@ -100,6 +100,22 @@ class DropColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GhostAlter:
+    """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
+    the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
+    nothing else is asked for. ``why``: why not the server's own DDL, in one sentence for the plan."""
+
+    kind: Literal["ghost-alter"] = "ghost-alter"
+    table: TableName
+    columns: tuple[Column, ...] = ()
+    changes: tuple[tuple[Column, Column], ...] = ()
+    indexes: tuple[Index, ...] = ()
+    rebuild: bool = False
+    family: tuple[TableName, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
     """One or more keyed passes that make every row hold what it should. ``pass_name``: backfill (one pass, the range
     fixed at the start, rows that are locked are left) or sweep (passes until nothing is left).
@@ -240,7 +256,8 @@ class CloseRollout:
 
 
 ExclusiveDdlStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | DropForeignKey | DropIndex | DropColumns
-DdlStep = ExclusiveDdlStep | ProveForeignKey
+NativeDdlStep = ExclusiveDdlStep | ProveForeignKey
+DdlStep = NativeDdlStep | GhostAlter
 RowsStep = Fill | Compare
 MirrorStep = InstallTrigger | RemoveMirror
 ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
@@ -251,7 +268,7 @@ Step = DdlStep | RowsStep | MirrorStep | ReadsStep | WaitStep
 def step_class(step: Step) -> StepClass:
     """How the step meets the application."""
     match step:
-        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey():
+        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey() | GhostAlter():
             return StepClass.EXCLUSIVE
         case DropForeignKey() | DropIndex() | DropColumns() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
@@ -263,6 +280,11 @@ def step_class(step: Step) -> StepClass:
             return StepClass.URGENT
         case CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
             return StepClass.PASSIVE
+
+
+def working_class(step: Step) -> StepClass:
+    """As what its beats are judged: gh-ost copies rows for long before it asks for its one lock."""
+    return StepClass.ROWS if isinstance(step, GhostAlter) else step_class(step)
 
 
 def step_key(step: Step) -> str:

@@ -8,7 +8,7 @@ from contextlib import closing
 from orchestrator.drivers.ddl.standing import standing
 from orchestrator.model.keys import show_key
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.step import AddIndex, DdlStep, ProveForeignKey, step_key
+from orchestrator.model.step import AddIndex, NativeDdlStep, ProveForeignKey, step_key
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, ReplicaLook
@@ -25,32 +25,32 @@ _ROW_VERSIONS_USED_UP = 4092
 
 
 class NativeDdlDriver:
-    """Driver of every DdlStep. ``replicas`` shows who holds the table's family there; None when there are none."""
+    """Driver of every NativeDdlStep. ``replicas`` shows who holds the family there; None when there are none."""
 
     def __init__(self, site: Site, replicas: ReplicaLook | None = None) -> None:
         self._site = site
         self._guard = Guard(site, replicas)
         self._carrier = Carrier(site, replicas)
 
-    def describe(self, step: DdlStep) -> Sequence[str]:
+    def describe(self, step: NativeDdlStep) -> Sequence[str]:
         if isinstance(step, ProveForeignKey):
             return (count_orphans(step.table, step.foreign_key, self._tag(step)),)
         return self._work(step).statements
 
-    def apply(self, step: DdlStep, beat: Beat) -> Outcome:
+    def apply(self, step: NativeDdlStep, beat: Beat) -> Outcome:
         if isinstance(step, ProveForeignKey):
             return self._prove(step, beat)
         wanted = step
         return self._carrier.apply(self._tag(step), lambda s: self._judge(s, wanted), _refused, beat)
 
-    def observe(self, step: DdlStep) -> Seen:
+    def observe(self, step: NativeDdlStep) -> Seen:
         """A proof leaves nothing on the server, so it is never found done."""
         if isinstance(step, ProveForeignKey):
             return self._carrier.observe(self._tag(step), lambda _: Judged(Seen.ABSENT))
         wanted = step
         return self._carrier.observe(self._tag(step), lambda s: self._judge(s, wanted))
 
-    def abandon(self, step: DdlStep) -> Outcome:
+    def abandon(self, step: NativeDdlStep) -> Outcome:
         """Takes back what still runs. What took effect stays: the old application does not see it."""
         seen = self.observe(step)
         match seen:
@@ -71,7 +71,7 @@ class NativeDdlDriver:
         build = Build(step.final_lock_budget_s, step.tries) if isinstance(step, AddIndex) else None
         return Exclusive(alter(step, tag), tag, step.family, pins(step), build)
 
-    def _tag(self, step: DdlStep) -> str:
+    def _tag(self, step: NativeDdlStep) -> str:
         return self._site.tag(step_key(step))
 
     def _prove(self, step: ProveForeignKey, beat: Beat) -> Outcome:
