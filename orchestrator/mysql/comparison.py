@@ -49,9 +49,14 @@ class Tally:
             kept = self._keys.setdefault((name, mapping), [])
             kept.extend(keys[: SAMPLES - len(kept)])
 
+    def room(self, name: str, mapping: str) -> int:
+        """How many more sample keys that class could take."""
+        at = (name, mapping)
+        return max(0, min(SAMPLES, self._counts.get(at, 0)) - len(self._keys.get(at, ())))
+
     def wants_keys(self) -> bool:
         """Whether some class could take more sample keys."""
-        return any(len(self._keys.get(at, ())) < min(SAMPLES, rows) for at, rows in self._counts.items())
+        return any(self.room(*at) for at in self._counts)
 
     def classes(self) -> tuple[MismatchClass, ...]:
         """Greatest first."""
@@ -79,9 +84,10 @@ class Comparer:
     def judge(self, stretch: Stretch) -> int:
         """Count the stretch's rows into the tally; how many are wrong. Raises ServerError, ServerUnreachable."""
         self.tally.rows_compared += stretch.rows
-        for (name, mapping, _), rows in zip(self.question.noted, stretch.counts[1:], strict=True):
+        for (name, mapping, sql), rows in zip(self.question.noted, stretch.counts[1:], strict=True):
             if rows:
                 self.tally.add(name, mapping, rows)
+                self._sample_noted(stretch.span, name, mapping, sql)
         if not stretch.counts[0]:
             return 0
         few = stretch.counts[0] <= _LOOK_AGAIN_ROWS
@@ -99,6 +105,13 @@ class Comparer:
             rows += self._count(self._settled(doubtful)) if doubtful else 0
         self.tally.mismatches += rows
         return rows
+
+    def _sample_noted(self, span: Span, name: str, mapping: str, condition: str) -> None:
+        room = self.tally.room(name, mapping)
+        if room:
+            text = listed(self.reader.space, span, condition, (), room, self.reader.tag)
+            rows = self.patience.ask(lambda: self.reader.session.query(text))
+            self.tally.sample(name, mapping, [show(self.reader.space, read_key(self.reader.space, r)) for r in rows])
 
     def _few(self, span: Span) -> int:
         found = self._listed(span, LISTED_ROWS)

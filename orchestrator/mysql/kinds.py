@@ -31,7 +31,8 @@ UTF8MB4 = "utf8mb4"
 class Kind:
     """A set of values. ``low``/``high``: integers. ``precision``/``scale``: decimals; ``scale`` also: fraction digits.
 
-    ``chars``: greatest length in characters (bytes for binary), None when it is not known.
+    ``chars``: greatest length in characters (bytes for binary), None when it is not known. ``labels``: of an ENUM all
+    values, of a SET (``base`` says so) its members.
     """
 
     family: Family
@@ -62,8 +63,7 @@ def kind_of_column(column: Column) -> Kind:
             return Kind(family, str(type_), precision=type_.length or 10, scale=type_.scale or 0, nullable=nullable)
         case Family.ENUM | Family.SET:
             longest = max(map(len, type_.labels)) if family is Family.ENUM else len(",".join(type_.labels))
-            labels = type_.labels if family is Family.ENUM else ()
-            return Kind(Family.TEXT, type_.base, chars=longest, labels=labels, nullable=nullable)
+            return Kind(Family.TEXT, type_.base, chars=longest, labels=type_.labels, nullable=nullable)
         case Family.TEXT:
             limit = type_.length if type_.byte_limit is None else type_.byte_limit
             return Kind(family, str(type_), chars=limit, charset=charset, nullable=nullable)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.model.contract import Column, Mapping, Winner
 from orchestrator.model.step import Truth
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.fit import exact
+from orchestrator.mysql.fit import other_form, same
 from orchestrator.mysql.rules import Rule
 from orchestrator.mysql.unset import Unset
 
@@ -77,6 +77,10 @@ class PairSql:
         """They correspond one way only: going back and forth would change one of them."""
         return "0" if self.is_copy else f"({self.holds(ref)}) <> ({self.goes_back(ref)})"
 
+    def other_form(self, ref: Ref) -> str | None:
+        """SQL 0 or 1: it holds, and the JSON is written in another form than f gives; None where there is no JSON."""
+        return _other_form(self.forward, ref)
+
     def mismatch_class(self, ref: Ref, relation: Truth) -> str:
         """SQL that names the class of mismatch, NULL when there is none."""
         fine = self.holds(ref) if relation == "old-is-truth" else self.corresponds(ref)
@@ -123,7 +127,7 @@ class PairSql:
 
     def changed(self, columns: tuple[Column, ...], before: Ref, after: Ref) -> str:
         """One of the columns has another value ``after`` than ``before``."""
-        return some(f"NOT ({exact(c, after(c.name))} <=> {exact(c, before(c.name))})" for c in columns)
+        return some(f"NOT ({same(c, after(c.name), before(c.name))})" for c in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,10 @@ class DerivedSql:
     def pending(self, ref: Ref) -> str:
         return self.forward.pending(ref) if self.follows else every((self.unset.now(ref), self.forward.pending(ref)))
 
+    def other_form(self, ref: Ref) -> str | None:
+        """As of a pair; what is filled once may hold anything."""
+        return _other_form(self.forward, ref) if self.follows else None
+
     def mismatch_class(self, ref: Ref, relation: Truth) -> str:
         """SQL that names the class of mismatch, NULL when there is none; the same under both relations."""
         stale = [(self.unset.now(ref), "'derived-empty'"), ("1", "'stale'")]
@@ -163,6 +171,11 @@ class DerivedSql:
 
 def _copies(rule: Rule, source: Column) -> bool:
     return rule.columns == (source,) and rule.value(lambda name: name) == source.name and rule.known(str) is None
+
+
+def _other_form(rule: Rule, ref: Ref) -> str | None:
+    differs = other_form(rule.target, ref(rule.target.name), rule.value(ref))
+    return None if differs is None else f"IF({rule.equals(ref)}, {differs}, 0)"
 
 
 def _not_ok(rule: Rule, ref: Ref) -> list[tuple[str, str]]:

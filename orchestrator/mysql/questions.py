@@ -13,6 +13,9 @@ from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.sql.rows import ref
 
 LOSSY = "lossy-ok"
+# Equal to the server, which would not store one over the other, and written in two forms: 1 and 1.0 in JSON.
+OTHER_FORM = "other-form"
+NOTED = frozenset({LOSSY, OTHER_FORM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,15 @@ def drift_question(relation: Relation, mode: Truth) -> Question:
 
 
 def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invariant]) -> Question:
-    """Drift and the contract's invariants; what corresponds one way only is counted. A NULL invariant holds."""
+    """Drift and the contract's invariants; what corresponds one way only, and JSON in another form, is counted. A NULL
+    invariant holds."""
     drift = drift_question(relation, mode)
     broken = [(i, f"({i.sql}) IS FALSE") for i in invariants]
     classes = tuple(("", f"IF({sql}, {quote.text(f'invariant:{i.name}')}, NULL)") for i, sql in broken)
     lossy = tuple((LOSSY, p.name, f"({p.corresponds(ref)}) AND {p.lossy(ref)}") for p in relation.pairs)
     wrong = some([drift.wrong, *(sql for _, sql in broken)])
-    return replace(drift, wrong=wrong, classes=drift.classes + classes, noted=lossy)
+    formed = tuple((OTHER_FORM, m.name, sql) for m in relation.mappings if (sql := m.other_form(ref)) is not None)
+    return replace(drift, wrong=wrong, classes=drift.classes + classes, noted=lossy + formed)
 
 
 def meter_question(relation: Relation, dropped: Sequence[Column] = ()) -> Question:

@@ -9,7 +9,7 @@ from typing import Protocol
 from orchestrator.model.contract import Column, Match
 from orchestrator.model.types import Family
 from orchestrator.mysql.expression import Ref, read
-from orchestrator.mysql.fit import Fit, exact
+from orchestrator.mysql.fit import Fit, exact, same
 
 
 class Rule(Protocol):
@@ -124,9 +124,7 @@ class ConversionRule:
         return differs if ok is None else f"{differs} AND ({ok})"
 
     def _same(self, ref: Ref, value: str) -> str:
-        outspoken = self.target.type.base == "timestamp" or "COLLATE" in value.upper()
-        compared = exact(self.target, value) if outspoken else value
-        return f"{exact(self.target, ref(self.target.name))} <=> {compared}"
+        return same(self.target, ref(self.target.name), value)
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
         """A value that may raise is computed in the condition first: a SET that raises could leave NULL behind."""
@@ -180,18 +178,18 @@ class MapRule:
         return self._case(ref, keep if self.rest is None else self.rest.or_else(ref, keep))
 
     def equals(self, ref: Ref) -> str:
-        target = exact(self.target, ref(self.target.name))
+        stored, value = ref(self.target.name), self.value(ref)
+        equal = same(self.target, stored, value)
         if self.rest is not None:
             fits = self.fits(ref)
-            same = f"{target} <=> {self.value(ref)}"
-            return same if fits is None else f"({same}) AND ({fits})"
+            return equal if fits is None else f"({equal}) AND ({fits})"
         if "NULL" in self._results:
-            return f"({self._named(ref)}) AND {target} <=> {self.value(ref)}"
-        return f"({target} = {self.value(ref)}) IS TRUE"
+            return f"({self._named(ref)}) AND {equal}"
+        return f"({same(self.target, stored, value, '=')}) IS TRUE"
 
     def pending(self, ref: Ref) -> str:
         target = ref(self.target.name)
-        return f"NOT ({exact(self.target, target)} <=> {self.or_else(ref, read(self.target, target))})"
+        return f"NOT ({same(self.target, target, self.or_else(ref, read(self.target, target)))})"
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
         """Without a condition: what is not known, or does not fit, leaves the target's own value."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.fit import exact
+from orchestrator.mysql.fit import exact, same
 from orchestrator.mysql.literals import literal
 
 _NOW = re.compile(r"(?:CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(?:\(([0-6]?)\))?", re.IGNORECASE)
@@ -39,7 +39,7 @@ class Unset:
         return f"{sql} IS NULL" if self.inserted == "NULL" else self._is(sql, self.inserted)
 
     def _is(self, sql: str, default: str) -> str:
-        return f"{exact(self.column, sql)} <=> {default}"
+        return same(self.column, sql, default)
 
 
 def unset_of(column: Column, what: str) -> Unset:

@@ -22,7 +22,7 @@ from orchestrator.mysql.comparison import Comparer, Tally, keys_of_wrong
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
-from orchestrator.mysql.questions import LOSSY, Question, drift_question, verify_question
+from orchestrator.mysql.questions import NOTED, Question, drift_question, verify_question
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
@@ -213,7 +213,7 @@ def _outcome(step: Compare, tally: Tally, counted: int | None, listening: Listen
     if not tally.mismatches:
         note = f"{tally.rows_compared} rows compared, all hold{moving}"
         return Outcome(Result.DONE, note, figures=figures, evidence=evidence)
-    told = "; ".join(_told(c) for c in classes[:5] if c.name != LOSSY)
+    told = "; ".join([_told(c) for c in classes if c.name not in NOTED][:5])
     return Outcome(
         Result.BACK if step.relation == "corresponds" else Result.FAILED,
         f"{tally.mismatches} of {tally.rows_compared} rows are wrong: {told}",

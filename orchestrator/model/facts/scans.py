@@ -34,7 +34,8 @@ DROPPED = "dropped"
 
 @dataclass(frozen=True, slots=True)
 class MismatchClass:
-    """``name``: missing, stale, unmapped, unfit, conflict, derived-empty (mismatches) or lossy-ok (counted only)."""
+    """``name``: missing, stale, unmapped, unfit, conflict, derived-empty, invariant:… (mismatches), or lossy-ok and
+    other-form (counted only)."""
 
     name: str
     mapping: str
