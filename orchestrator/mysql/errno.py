@@ -25,13 +25,15 @@ INTERRUPTED = 1317
 SERVER_LOST = 2013
 CANNOT_CONVERT = 3854
 _CURES: dict[int, Cure] = (
-    dict.fromkeys((LOCK_WAIT_TIMEOUT, DEADLOCK, INTERRUPTED, CANNOT_CONVERT, 1412, 3572, 3100), Cure.RETRY)
+    dict.fromkeys((LOCK_WAIT_TIMEOUT, DEADLOCK, INTERRUPTED, CANNOT_CONVERT, 1412, 3572), Cure.RETRY)
     | dict.fromkeys((0, 2006, SERVER_LOST, 2014, 2055, 1053, 1152, 1158, 1159, 1160, 1161, 4031, 1927), Cure.RECONNECT)
     | dict.fromkeys((1040, 1203, 1226, 2002, 2003, 3032), Cure.WAIT)
     | dict.fromkeys((1290, 1792, 1836, 3101), Cure.TOPOLOGY)
-    | {1197: Cure.SMALLER, 1153: Cure.SMALLER}
+    | dict.fromkeys((1153, 1180, 1197, 3100), Cure.SMALLER)
 )
 PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1095, 1401, 1419, 1410})
+# What stops a batch and is no row's fault: a full or broken disk, a table, column, function or definer that is missing.
+_OF_NO_ROW = frozenset({3, 28, 1021, 1026, 1030, 1036, 1054, 1114, 1146, 1305, 1449, 3675}) | PRIVILEGE
 # These quote a value of the row in their text, first of all in single quotes.
 _QUOTES_A_VALUE = frozenset({1062, 1292, 1366, 1367, 1411, 1525, 1586, 1859, 3140, 3141, 3156, 3903})
 _QUOTED = re.compile(r"""(?:: )?['"].*['"](?= for (?:key|column) )|['"].*$""", re.DOTALL)
@@ -54,6 +56,11 @@ class ServerError(Exception):
     def without_values(self) -> str:
         """The text without what it quotes of the row: values are never shown where nobody asked for them."""
         return _QUOTED.sub(" …", self.text, count=1).replace("  ", " ") if self.number in _QUOTES_A_VALUE else self.text
+
+    @property
+    def is_of_a_row(self) -> bool:
+        """The same will fail again, and it is a row that fails: some smaller batch without it would pass."""
+        return self.cure is Cure.STOP and self.number not in _OF_NO_ROW
 
     @property
     def is_privilege(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.model.contract import Column
 from orchestrator.model.facts import Shape
 from orchestrator.mysql.relation import DerivedSql, PairSql, Relation, every, some
 from orchestrator.mysql.sql.bounds import Ref
@@ -23,15 +24,25 @@ _Change = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """``written`` is computed from ``column``."""
+
+    written: str
+    column: Column
+
+
+@dataclass(frozen=True, slots=True)
 class FillRule:
     """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
-    anything of its batch is written; ``problems`` say per mapping what is wrong with it."""
+    anything of its batch is written; ``problems`` say per mapping what is wrong with it. ``sources``: what each written
+    column is computed from."""
 
     write: Write
     blocked: str
     problems: tuple[Problem, ...]
     expected: str
     next: str
+    sources: tuple[Source, ...] = ()
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -52,6 +63,7 @@ def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict) -> Fill
         problems,
         "rows whose old and new values correspond, or somebody who says which of them stays",
         "rollout next --phase shadow-write --on-conflict new_wins (or old_wins)",
+        _sources(relation),
     )
 
 
@@ -62,7 +74,15 @@ def _old_is_truth(relation: Relation, shape: Shape) -> FillRule:
         unwritable_problems(relation, shape),
         "old values that the mapping knows, and that fit into the new column",
         "add the values to the runbook's mapping, or mend the rows; then type the same command again",
+        _sources(relation),
     )
+
+
+def _sources(relation: Relation) -> tuple[Source, ...]:
+    """Both ways: a column that is not written by this rule is named by no error either."""
+    forward = [Source(m.new.name, c) for m in relation.mappings for c in m.forward.columns]
+    backward = [Source(p.old.name, c) for p in relation.pairs for c in p.backward.columns]
+    return (*forward, *backward)
 
 
 def _write(pending: Callable[[Ref], str], assignments: tuple[_Change, ...], shape: Shape) -> Write:

@@ -85,9 +85,17 @@ class Reader:
     def next(self, span: Span, limit_rows: int) -> Stretch:
         """The next rows of ``span``, about ``limit_rows``; when they are its last ones, the stretch ends where ``span``
         ends, also when that is open. So stretches tile a span. Raises ServerError, ServerUnreachable."""
-        row = self.session.one(nth_key(self.space, span, limit_rows, self.tag))
-        ends = span if row is None else Span(span.lo, read_key(self.space, row))
+        ends = self.cut(span, limit_rows)
         return stretch_of(ends, self.session.query(counts(self.space, ends, self.counted, self.tag))[0])
+
+    def cut(self, span: Span, rows: int) -> Span:
+        """The first ``rows`` rows of ``span``; all of it when it has no more. Raises ServerError, ServerUnreachable."""
+        row = self.session.one(nth_key(self.space, span, rows, self.tag))
+        return span if row is None else Span(span.lo, read_key(self.space, row))
+
+    def count(self, span: Span) -> int:
+        """The rows of ``span``. Raises ServerError, ServerUnreachable."""
+        return int(self.session.query(counts(self.space, span, (), self.tag))[0][0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,13 @@ from tests.support.rows import (
 from tests.support.servers import connect, script, sql, wait_for
 from tests.support.state import settings_of
 
+COLUMNS = {1406: "state", 1264: "timeout_s", 1366: "timeout_s", 1048: "status"}
+HELD = {
+    "": "status varchar(20) is 4 bytes long, timeout_s int is 2 bytes long",
+    "state": "it holds: status varchar(20) is 4 bytes long",
+    "timeout_s": "timeout_ms bigint is NULL",
+    "status": "state varchar(32) is NULL",
+}
 Answer = Callable[[int, Progress], Signal]
 
 
@@ -65,6 +72,11 @@ def unfilled(server: Server, schema: str) -> int:
         " AND label <=> CONCAT(status, '-', id))",
     )
     return int(rows)
+
+
+def _before_update(body: str) -> str:
+    """The application's own trigger, which does ``body`` to the row 333."""
+    return f"CREATE TRIGGER refuses BEFORE UPDATE ON orders FOR EACH ROW BEGIN IF NEW.id = 333 THEN {body}; END IF; END"
 
 
 def position(server: Server, name: str = "backfill") -> tuple[object, ...]:
@@ -245,19 +257,59 @@ def test_an_unmapped_value_stops_before_its_batch_is_written(primary: Server, or
     assert run(primary, orders).result is Result.DONE
 
 
-def test_a_refused_batch_is_rolled_back_whole_and_named_without_values(primary: Server, orders: str) -> None:
-    script(
-        primary,
-        "UPDATE orders SET note = 'bad' WHERE id = 333;"
-        "ALTER TABLE orders ADD CONSTRAINT c CHECK (note <> 'bad' OR state IS NULL)",
-        orders,
-    )
+POISONS = {
+    3819: "ALTER TABLE orders ADD CONSTRAINT c CHECK (note <> 'secret' OR state IS NULL)",
+    1644: _before_update("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'"),
+    1406: _before_update("SET NEW.state = REPEAT('x', 99)"),
+    1264: _before_update("SET NEW.timeout_s = 4294967296"),
+    1366: _before_update("SET NEW.timeout_s = 'secret'"),
+    1048: _before_update("SET NEW.status = NULL"),
+}
+
+
+@pytest.mark.parametrize("number", POISONS)
+def test_a_row_that_the_server_refuses_is_found_and_named_without_its_value(
+    primary: Server, orders: str, number: int
+) -> None:
+    script(primary, f"UPDATE orders SET note = 'secret' WHERE id = 333; {POISONS[number]}", orders)
+    before = sql(primary, f"SELECT * FROM {orders}.orders WHERE id > 300")
     outcome = run(primary, orders, rows=100)
     assert outcome.result is Result.FAILED
-    assert "3819" in outcome.note
-    assert "behind 300 up to 400" in outcome.note
+    assert outcome.evidence == (("poison", COLUMNS.get(number, ""), str(number), "333"),)
+    assert f"key 333{', column ' if number in COLUMNS else ''}{COLUMNS.get(number, '')}: {number} " in outcome.note
+    assert HELD[COLUMNS.get(number, "")] in outcome.note
+    assert "secret" not in outcome.note
+    assert position(primary) == (300, 300, 0, 0), "nothing is passed by"
+    assert sql(primary, f"SELECT * FROM {orders}.orders WHERE id > 300") == before, "what was tried is rolled back"
+    script(primary, "ALTER TABLE orders DROP CHECK c" if number == 3819 else "DROP TRIGGER refuses", orders)
+    assert run(primary, orders, rows=100).result is Result.DONE
+    assert unfilled(primary, orders) == 0
+
+
+def test_a_full_disk_is_no_row_s_fault(primary: Server, orders: str) -> None:
+    script(primary, _before_update("SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1114, MESSAGE_TEXT = 'full'"), orders)
+    outcome = run(primary, orders, rows=100)
+    assert outcome.result is Result.FAILED
+    assert "the server refused the batch behind 300 up to 400: 1114 full" in outcome.note
+    assert outcome.evidence == ()
     assert position(primary) == (300, 300, 0, 0)
-    assert unfilled(primary, orders) == 700
+
+
+def test_a_batch_that_the_binary_log_does_not_take_is_halved_and_the_position_kept(
+    primary: Server, orders: str
+) -> None:
+    ((most,),) = sql(primary, "SELECT @@GLOBAL.max_binlog_cache_size")
+    script(primary, "UPDATE orders SET note = REPEAT('x', 200)", orders)
+    try:
+        script(primary, "SET GLOBAL max_binlog_cache_size = 32768")
+        beat = ToldBeat()
+        outcome = FillDriver(site(primary, orders)).apply(fill(orders, rows=1000), beat)
+    finally:
+        script(primary, f"SET GLOBAL max_binlog_cache_size = {most}")
+    assert outcome.result is Result.DONE
+    assert unfilled(primary, orders) == 0
+    assert position(primary) == (1000, 1000, 0, 1)
+    assert max(p.batch_rows for p in beat.seen) < 200
 
 
 def test_a_server_that_turns_read_only_is_written_to_no_more(primary: Server, orders: str) -> None:

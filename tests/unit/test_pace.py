@@ -8,7 +8,7 @@ from orchestrator.drivers.rows.listening import Listening, stopped
 from orchestrator.errors import ServerUnreachable
 from orchestrator.model.outcome import GO, Progress, Result, Signal, SignalKind
 from orchestrator.mysql.comparison import SAMPLES, Tally
-from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.keyset import BatchSize
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.values import ValueTally, shown
@@ -170,3 +170,13 @@ def test_nothing_in_a_value_stays_invisible(value: object, text: str) -> None:
 )
 def test_an_error_is_told_without_values_of_the_row(number: int, text: str, told: str) -> None:
     assert ServerError(number, text).without_values == told
+
+
+@pytest.mark.parametrize("number", [1153, 1180, 1197, 3100])
+def test_a_transaction_that_is_too_large_for_a_cluster_or_a_log_becomes_smaller(number: int) -> None:
+    assert ServerError(number, "too large").cure is Cure.SMALLER
+
+
+def test_only_an_error_that_comes_again_and_that_a_row_makes_is_a_row_s_fault() -> None:
+    assert all(ServerError(n, "").is_of_a_row for n in (1048, 1062, 1264, 1366, 1406, 1644, 1690, 3819))
+    assert not any(ServerError(n, "").is_of_a_row for n in (3, 1030, 1114, 1142, 1146, 1205, 1213, 1290, 1449, 2013))

@@ -6,9 +6,12 @@ true, and the pass goes on from there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from orchestrator.drivers.rows.listening import Listening, stopped
+from orchestrator.drivers.rows.poison import poisoned
 from orchestrator.drivers.rows.telling import refused, skipped_keys
 from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.facts import Position
@@ -24,6 +27,7 @@ from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName, stored
 from orchestrator.mysql.sql.rows import Stretch, estimate, estimate_of
 
+T = TypeVar("T")
 _SAMPLES = 10
 _READ_ONLY = 1290
 
@@ -81,7 +85,7 @@ class FillPass:
             session.execute(positions.adopt(self._of, epoch))
             return self._read()
 
-        position, total = persist(ask, self._w.backoff, self.pause)
+        position, total = self._ask(ask)
         listening = self._w.listening
         listening.note, listening.done, listening.total = self._of.name, position.rows_done, total
         return position
@@ -101,7 +105,13 @@ class FillPass:
         """The next rows, few enough that writing those that need it takes about the target time."""
         span = span_of(position)
         while True:
-            stretch = persist(lambda: self._w.reader.next(span, self._size.rows), self._w.backoff, self.pause)
+            try:
+                stretch = self._ask(lambda: self._w.reader.next(span, self._size.rows))
+            except ServerError as error:
+                if not error.is_of_a_row:
+                    raise
+                ends = self._ask(lambda: self._w.reader.cut(span, self._size.rows))
+                raise Halt(self._refusal(error, ends)) from error
             pending = stretch.counts[0]
             if self._size.fits(pending):
                 return stretch
@@ -109,7 +119,7 @@ class FillPass:
 
     def _accepts(self, stretch: Stretch) -> None:
         """Stops before anything is written that the server's role or a value forbids."""
-        where = self._where(stretch)
+        where = self._where(stretch.span)
         if not stretch.writable:
             raise Halt(
                 Outcome(
@@ -129,7 +139,7 @@ class FillPass:
                 )
             )
         if stretch.counts[1]:
-            found = persist(lambda: refused(self._w.reader, stretch.span, self._w.rule), self._w.backoff, self.pause)
+            found = self._ask(lambda: refused(self._w.reader, stretch.span, self._w.rule))
             raise Halt(replace(found, figures=self._w.listening.figures()))
 
     def _moved(self, position: Position, stretch: Stretch, began_s: float) -> Position:
@@ -165,7 +175,7 @@ class FillPass:
 
     def _reread(self, position: Position) -> Position:
         """What is true after a packet that was refused or not answered: an earlier one may have moved the position."""
-        now, _ = persist(self._read, self._w.backoff, self.pause)
+        now, _ = self._ask(self._read)
         if now != position:
             self._tried, self._unanswered = 0, False
             self._w.listening.done = now.rows_done
@@ -180,7 +190,7 @@ class FillPass:
             self._size = self._size.halved()
             return
         if isinstance(error, ServerError) and cure in (Cure.SMALLER, Cure.TOPOLOGY, Cure.STOP):
-            raise Halt(self._refusal(error, stretch))
+            raise Halt(self._refusal(error, stretch.span))
         self._tried += 1
         self._w.listening.retries += 1
         if self._tried >= self._w.backoff.tries:
@@ -189,17 +199,22 @@ class FillPass:
             raise Halt(self._given_up(error, stretch))
         self.pause(self._w.backoff.wait_s(self._tried - 1), f"server-error {told}")
 
-    def _refusal(self, error: ServerError, stretch: Stretch) -> Outcome:
+    def _refusal(self, error: ServerError, span: Span) -> Outcome:
+        """Names the row when it is one row's fault, else the batch."""
+        if error.is_of_a_row:
+            found = poisoned(self._w.reader, self._w.rule, span, self._ask)
+            if found is not None:
+                return replace(found, figures=self._w.listening.figures())
         return Outcome(
             Result.FAILED,
-            f"the server refused the batch {self._where(stretch)}: {error.number} {error.without_values}",
+            f"the server refused the batch {self._where(span)}: {error.number} {error.without_values}",
             "a batch that the server takes",
             "mend what the error names, then type the same command again: it goes on from the stored position",
             self._w.listening.figures(),
         )
 
     def _given_up(self, error: ServerError, stretch: Stretch) -> Outcome:
-        where = f"the batch {self._where(stretch)}"
+        where = f"the batch {self._where(stretch.span)}"
         if self._unanswered and error.number == LOCK_WAIT_TIMEOUT:
             return Outcome(
                 Result.UNKNOWN,
@@ -219,7 +234,7 @@ class FillPass:
     def _remember_skipped(self, span: Span) -> None:
         room = _SAMPLES - len(self.skipped_keys)
         if room > 0:
-            more = persist(lambda: skipped_keys(self._w.reader, span, self._w.rule, room), self._w.backoff, self.pause)
+            more = self._ask(lambda: skipped_keys(self._w.reader, span, self._w.rule, room))
             self.skipped_keys += more
 
     def _listen(self) -> None:
@@ -227,14 +242,18 @@ class FillPass:
         if signal.kind is not SignalKind.GO:
             raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
 
+    def _ask(self, question: Callable[[], T]) -> T:
+        """The answer to what may be asked again. Raises ServerError, ServerUnreachable, Halt."""
+        return persist(question, self._w.backoff, self.pause)
+
     def pause(self, seconds: float, reason: str) -> None:
         """Wait, listening. Raises Halt."""
         signal = self._w.listening.wait(seconds, reason)
         if signal.kind is not SignalKind.GO:
             raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
 
-    def _where(self, stretch: Stretch) -> str:
-        lo, hi = stretch.span.lo, stretch.span.hi
+    def _where(self, span: Span) -> str:
+        lo, hi = span.lo, span.hi
         space = self._w.reader.space
         return f"behind {show(space, lo) if lo else 'the start'} up to {show(space, hi) if hi else 'the end'}"
 

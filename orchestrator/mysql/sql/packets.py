@@ -66,6 +66,11 @@ def batch(space: KeySpace, fence: Fence, move: Move, write: Write, tag: str) -> 
     ]
 
 
+def trial(space: KeySpace, span: Span, write: Write, tag: str) -> list[str]:
+    """The rows of a batch, written and rolled back at once in one packet: to see whether the server takes them."""
+    return ["START TRANSACTION", "SET @ours = 1", write_rows(space, span, write, tag), "ROLLBACK"]
+
+
 def moved(results: Sequence[Sequence[Row]]) -> Moved:
     ours, changed, skipped = results[-1][0]
     return Moved(int(ours) != 1, int(changed), int(skipped))

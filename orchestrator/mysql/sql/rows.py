@@ -30,6 +30,11 @@ def inner_ref(column: str) -> str:
     return f"{INNER}.{quote.name(column)}"
 
 
+def bytes_of(column: str) -> str:
+    """How many bytes a column's value has as text or bytes; NULL for NULL."""
+    return f"LENGTH({ref(column)})"
+
+
 def source(space: KeySpace, alias: str = ALIAS) -> str:
     """The table, walked by its key."""
     return f"{quote.table(space.table)} AS {alias} FORCE INDEX ({quote.name(space.index)})"

@@ -1,0 +1,92 @@
+"""The one row for which the server refuses a batch, found by halves: each half is written and rolled back at once.
+
+It is named by its key, and by the type and the length of what it holds, never by the value. Nothing is changed, and
+the position stays in front of the batch: the row is neither passed by nor tried for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from orchestrator.model.outcome import Outcome, Result
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.filling import FillRule, Source
+from orchestrator.mysql.keyset import Reader
+from orchestrator.mysql.session import Row
+from orchestrator.mysql.sql import packets
+from orchestrator.mysql.sql.bounds import Span, read_key, show
+from orchestrator.mysql.sql.rows import bytes_of, counts, listed
+
+T = TypeVar("T")
+# Each try halves the rows; what moves meanwhile may cost some more.
+_MOST_HALVINGS = 64
+_COLUMN = re.compile(r"[Cc]olumn '([^']+)'")
+
+
+class Ask(Protocol):
+    """Gives the answer to what may be asked again."""
+
+    def __call__(self, question: Callable[[], T], /) -> T: ...
+
+
+def poisoned(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> Outcome | None:
+    """The failure that names the row of ``span`` which the server refuses; None when no single row is refused now.
+
+    Raises ServerError, ServerUnreachable, and what ``ask`` raises.
+    """
+    for _ in range(_MOST_HALVINGS):
+        rows = ask(partial(reader.count, span))
+        if rows <= 1:
+            break
+        first = ask(partial(reader.cut, span, rows // 2))
+        span = first if _refused(reader, rule, first, ask) is not None else Span(first.hi, span.hi)
+    error = _refused(reader, rule, span, ask)
+    return None if error is None else _told(reader, rule, span, error)
+
+
+def _refused(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> ServerError | None:
+    """What the server says against the rows of ``span``, be it when they are read or when they are written."""
+    read = counts(reader.space, span, rule.counted, reader.tag)
+    written = packets.trial(reader.space, span, rule.write, reader.tag)
+    try:
+        ask(lambda: reader.session.query(read))
+        ask(lambda: reader.session.packet(written))
+    except ServerError as error:
+        if not error.is_of_a_row:
+            raise
+        return error
+    return None
+
+
+def _told(reader: Reader, rule: FillRule, span: Span, error: ServerError) -> Outcome | None:
+    named = _COLUMN.search(error.text)
+    column = named.group(1).rpartition(".")[2] if named else ""
+    sources = [s for s in rule.sources if not column or s.written.lower() == column.lower()]
+    held = list(dict.fromkeys(s.column for s in sources or rule.sources))
+    rows = reader.session.query(
+        listed(reader.space, span, "1 = 1", [bytes_of(c.name) for c in held], 1, reader.tag),
+    )
+    if not rows:
+        return None
+    key = show(reader.space, read_key(reader.space, rows[0][: len(reader.space.columns)]))
+    lengths = rows[0][len(reader.space.columns) :]
+    values = _values([Source(column, c) for c in held], lengths)
+    where = f"key {key}" + (f", column {column}" if column else "")
+    return Outcome(
+        Result.FAILED,
+        f"the server refuses the row with {where}: {error.number} {error.without_values}{values}",
+        "rows that the server takes",
+        "mend the row, the mapping or what refuses it, then type the same command again: it goes on from there",
+        evidence=(("poison", column, str(error.number), key),),
+    )
+
+
+def _values(sources: Sequence[Source], lengths: Row) -> str:
+    told = [
+        f"{s.column.name} {s.column.type} is {'NULL' if length is None else f'{int(length)} bytes long'}"
+        for s, length in zip(sources, lengths, strict=True)
+    ]
+    return f"; it holds: {', '.join(told)}" if told else ""
