@@ -75,10 +75,14 @@ def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rul
     return pass_over(reader_of(session, table, rule.counted), beat, rows, rule)
 
 
+def work_over(reader: Reader, beat: ToldBeat, rule: FillRule = VISIT, backoff: Backoff = BACKOFF) -> Work:
+    uuid = str(reader.session.value("SELECT @@server_uuid"))
+    return Work(reader, rule, Listening(beat, SystemClock()), backoff, uuid, "/* t */")
+
+
 def pass_over(reader: Reader, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:
     """The same over what was read of the table before."""
-    uuid = str(reader.session.value("SELECT @@server_uuid"))
-    work = Work(reader, rule, Listening(beat, SystemClock()), BACKOFF, uuid, "/* t */")
+    work = work_over(reader, beat, rule)
     return FillPass(work, PassName("_rollout", ROLLOUT, 1, "backfill"), BatchSize(1000.0, rows, rows))
 
 
