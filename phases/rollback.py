@@ -53,7 +53,10 @@ class Rollback:
         return tuple(s for s in (*lower, *mirror, *ddl))
 
     def _mirror(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        if not mirror_stands(mirror_of(facts)):
+        """A mirror that somebody else took down is no less missed: what was written since must be looked at as well.
+
+        While the old column is the truth there is nothing to prove: what was not filled yet is lost to nobody."""
+        if not (mirror_stands(mirror_of(facts)) or record.both_written):
             return ()
         contract, settings = runbook.contract, runbook.phases
         steps: tuple[Step, ...] = (
@@ -66,7 +69,7 @@ class Rollback:
                 writes_only=True,
                 waived=not record.both_written,
             ),
-            record.comparison("drift", settings.target_time_s),
+            *((record.comparison("drift", settings.target_time_s),) if record.both_written else ()),
         )
         waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
         take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)

@@ -9,9 +9,9 @@ from typing import Literal
 from orchestrator.model.facts import Facts, Need, Presence
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import Fill, InstallTrigger, Soak, Step
+from orchestrator.model.step import Fill, InstallTrigger, LowerFlags, Soak, Step
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, key_problems, mirror_of, shape_of, value_problems
+from phases.demands import constraint_problems, flag_of, key_problems, mirror_of, shape_of, value_problems
 
 NAME = "shadow-write"
 
@@ -21,7 +21,7 @@ class ShadowWrite:
 
     name = NAME
     entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER})
-    needs = frozenset({Need.SHAPE, Need.MIRROR})
+    needs = frozenset({Need.SHAPE, Need.MIRROR, Need.FLAG})
 
     def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
         server = facts.server.value if facts.server is not None else None
@@ -44,7 +44,15 @@ class ShadowWrite:
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:
             return ()
-        return (*self._installation(runbook, facts), *self._proof(runbook, record))
+        missing = self._installation(runbook, facts)
+        return (*self._readers_back(facts, record, missing), *missing, *self._proof(runbook, record))
+
+    def _readers_back(self, facts: Facts, record: Record, missing: Sequence[Step]) -> Sequence[Step]:
+        """A mirror that was lost behind our back may have left readers on the new column: they go back first."""
+        if not (missing and record.both_written):
+            return ()
+        flag = flag_of(facts)
+        return (LowerFlags(why="the mirror is lost"),) if flag.new_writes or flag.read_percent else ()
 
     def _installation(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
         mirror, family = mirror_of(facts), shape_of(facts).family

@@ -193,7 +193,7 @@ class Commands:
         self._p.store.install()
         with self._lease(patient=planner.name == "rollback") as lease:
             fresh = self._entry.present()
-            if fresh.revision != record.revision and planner.name not in ("rollback", "finish"):
+            if fresh.revision != record.revision and planner.name != "rollback":
                 raise Held(
                     "somebody else moved this rollout meanwhile",
                     f"revision {record.revision}, seen {fresh.revision}",

@@ -1,4 +1,4 @@
-"""What a step that took effect changes in the record. Pure."""
+"""What a step changes in the record: when it is about to be done, when it took effect, when it failed. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from orchestrator.model.step import (
     AddColumns,
     AddForeignKey,
     AddIndex,
+    Compare,
     DropColumns,
     DropForeignKey,
     DropIndex,
@@ -21,6 +22,20 @@ from orchestrator.model.step import (
     Step,
     step_key,
 )
+
+# What only holds for the mirror that stands, and for the rows as they were when it was found.
+_SWEPT = ("fill:sweep", "soak", "compare:drift")
+
+
+def intended(record: Record, step: Step) -> Record:
+    """The record before the step is sent. From then on new columns may have been written, whatever becomes of us."""
+    return replace(record, intent=step, both_written=record.both_written or isinstance(step, OpenWrites))
+
+
+def failed(record: Record, step: Step) -> Record:
+    """The record after a step that did not take effect. Drift that a comparison found is swept by the next visit."""
+    kept = () if isinstance(step, Compare) else record.done_steps
+    return replace(record, intent=None, done_steps=kept)
 
 
 def settled(record: Record, step: Step, outcome: Outcome) -> Record:
@@ -35,9 +50,8 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
             changed = replace(changed, foreign_keys_added=(*record.foreign_keys_added, step.foreign_key.name))
         case InstallTrigger():
             # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
-            changed = replace(changed, walk=record.walk + 1)
-        case OpenWrites():
-            changed = replace(changed, both_written=True)
+            still = tuple(s for s in changed.done_steps if s not in _SWEPT)
+            changed = replace(changed, walk=record.walk + 1, done_steps=still)
         case RemoveMirror():
             left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
             changed = replace(changed, both_written=False, on_conflict="", done=left)

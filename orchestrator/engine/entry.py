@@ -9,7 +9,7 @@ from orchestrator.engine.judging import refusal, refused
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.engine.walk import Engine
-from orchestrator.errors import ConfigurationError, RunbookError
+from orchestrator.errors import ConfigurationError, Held, RunbookError
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
@@ -43,7 +43,7 @@ class Entry:
                 "the contract that was frozen when the rollout began",
                 "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
             )
-        if "shadow-write" in record.done and record.state is not State.FINISHED:
+        if "shadow-write" in record.done and record.mirror_due and record.state is not State.FINISHED:
             mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
             if mirror is not None and mirror.value is not None and not mirror.value.intact:
                 return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
@@ -83,8 +83,11 @@ class Entry:
         """Store a record that is new. Raises Held when another open rollout is on the table."""
         if record.revision:
             return record
-        facts = self._p.observer.look(frozenset({Need.SERVER}))
-        uuid = facts.server.value.server_uuid if facts.server is not None and facts.server.value is not None else ""
+        server = self._p.observer.look(frozenset({Need.SERVER})).server
+        if server is None or server.value is None:
+            why = server.unseen if server is not None else "nobody looked"
+            raise Held(f"the server cannot be seen: {why}", "a server that a rollout can be bound to", "rollout check")
+        uuid = server.value.server_uuid
         event = Event(EventKind.CREATED, self._p.clock.now(), self._p.who, "", revision=1, state=State.NEW.value)
         saved = self._p.store.create(replace(record, server_uuid=uuid, revision=1), event)
         for listener in self._p.listeners:
@@ -122,7 +125,8 @@ def resumed(record: Record, phase: str) -> Record:
     """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
 
     Percent steps that passed are kept (the ramp goes on at the recorded step, through its gate). A sweep is kept, its
-    soak is not. A backfill goes on from its positions; a new one counts positions of its own (``walk``).
+    soak is not. That finish took the mirror away is kept: nobody lost it. A backfill goes on from its positions; a new
+    one counts positions of its own (``walk``).
     """
     interrupted = record.phase == phase and record.state in _INTERRUPTED
     kept: tuple[str, ...] = ()
@@ -130,6 +134,8 @@ def resumed(record: Record, phase: str) -> Record:
         kept = tuple(k for k in record.done_steps if k.startswith("set-percent:"))
     elif interrupted and phase == "shadow-write":
         kept = tuple(k for k in record.done_steps if k == "fill:sweep")
+    elif interrupted and phase == "finish":
+        kept = tuple(k for k in record.done_steps if k == "remove-mirror")
     fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
     done = record.done
     if phase == "rollback":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from orchestrator.engine.effects import settled
+from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
@@ -133,7 +133,7 @@ class Engine:
         gate = self._gate(record, pulse, step)
         if gate is not None:
             return self._after(record, step, gate, pulse)
-        record = self.record(replace(record, intent=step), EventKind.INTENDED, step=key)
+        record = self.record(intended(record, step), EventKind.INTENDED, step=key)
         pulse.record = record
         return self._after(record, step, self._applied(record, step, pulse), pulse)
 
@@ -155,14 +155,17 @@ class Engine:
             raise
 
     def _gate(self, record: Record, pulse: Pulse, step: Step) -> Outcome | None:
-        """What keeps the step from beginning; None when nothing does. A refusal is recorded and raised."""
+        """What keeps the step from beginning; None when nothing does. A refusal that waiting does not mend is recorded
+        and raised."""
         try:
             return wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step) or self._loss(
                 record, step
             )
+        except (Fenced, ServerUnreachable, CannotSay):
+            raise
+        except Held as held:
+            return Outcome(Result.HELD, held.seen, held.expected, held.next)
         except RolloutError as refusal:
-            if isinstance(refusal, Held):
-                raise
             self.record(record, EventKind.FAILED, refusal.seen, step=step_key(step))
             raise
 
@@ -175,16 +178,18 @@ class Engine:
             why = reading.unseen if reading else "nobody looked"
             return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")
         goes = [c for c in reading.value.classes if (c.name == DROPPED) == isinstance(step, DropColumns)]
-        open_loss = unaccepted(goes, record.accepted)
+        open_loss = dict(unaccepted(goes, record.accepted))
         if not open_loss:
             return None
-        accept = " ".join(f"--accept-loss {c.name}={c.rows}" for c in open_loss)
+        accept = " ".join(f"--accept-loss {name}={rows}" for name, rows in open_loss.items())
         return Outcome(
             Result.HELD,
-            "; ".join(f"{c.rows} rows hold {c.name}, which the old column cannot carry" for c in open_loss),
+            "; ".join(
+                f"{rows} rows hold {name}, which the old column cannot carry" for name, rows in open_loss.items()
+            ),
             "nothing would be lost, or the loss is accepted by class and number",
             f"rollout rollback {accept}",
-            evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in open_loss),
+            evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in goes if c.name in open_loss),
         )
 
     def _after(self, record: Record, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
@@ -202,7 +207,7 @@ class Engine:
             case Result.BACK | Result.FAILED:
                 if step.kind == "compare" and record.phase in ("rollback", "finish") and _was_accepted(record, outcome):
                     return self._settled(record, step, outcome)
-                raise self._fails(replace(record, intent=None), outcome)
+                raise self._fails(failed(record, step), outcome)
 
     def _settled(self, record: Record, step: Step, outcome: Outcome) -> Record:
         changed = settled(record, step, outcome)

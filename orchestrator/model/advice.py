@@ -24,7 +24,7 @@ def advise(record: Record | None, holder: Holder | None, mirror_problem: str = "
     if record.state is State.RUNNING and holder is not None:
         since = holder.since.astimezone().strftime("%H:%M:%S")
         return Advice(f"{phase}  running, by {holder.who} since {since}", "nobody", "rollout status -w")
-    if mirror_problem and record.state is not State.FINISHED:
+    if mirror_problem and not record.mirror_goes and record.state is not State.FINISHED:
         return Advice(f"the mirror is lost: {mirror_problem}", "operator", "rollout next --phase shadow-write")
     match record.state:
         case State.FINISHED:

@@ -6,6 +6,7 @@ What is asked for (a request in the store) and what is reached (the state here) 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,7 +16,7 @@ from typing import Literal
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MismatchClass
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.step import Compare, Step, Truth
+from orchestrator.model.step import Compare, RemoveMirror, Step, Truth
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 ROLLBACK = "rollback"
@@ -179,7 +180,14 @@ class Record:
     @property
     def mirror_due(self) -> bool:
         """Whether the mirror should stand: shadow-write is done, or has installed a trigger by now."""
+        if self.phase == FINISH and self.mirror_goes:
+            return False
         return "shadow-write" in self.done or any(s.startswith("install-trigger") for s in self.done_steps)
+
+    @property
+    def mirror_goes(self) -> bool:
+        """A step of ours takes the mirror down, or has: what is missing of it is not lost."""
+        return isinstance(self.intent, RemoveMirror) or "remove-mirror" in self.done_steps
 
     @property
     def truth(self) -> Truth:
@@ -272,7 +280,11 @@ def remaining(record: Record, ddl: RollbackDdl) -> tuple[str, ...]:
     return tuple(p for p in record.done if p == "ddl" and ddl is RollbackDdl.KEEP)
 
 
-def unaccepted(classes: Iterable[MismatchClass], accepted: tuple[tuple[str, int], ...]) -> tuple[MismatchClass, ...]:
-    """The classes of loss that nobody accepted, or not in this number."""
-    limits = dict(accepted)
-    return tuple(c for c in classes if c.rows > limits.get(c.name, 0))
+def unaccepted(classes: Iterable[MismatchClass], accepted: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """(class, rows) of the loss that nobody accepted, or not in this number: a class counts over all its mappings."""
+    lost, limits = Counter[str](), Counter[str]()
+    for found in classes:
+        lost[found.name] += found.rows
+    for name, rows in accepted:
+        limits[name] += rows
+    return tuple((name, rows) for name, rows in lost.items() if rows > limits[name])

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
-from orchestrator.errors import CannotSay
+from orchestrator.checks.reading import refuses
+from orchestrator.engine import Commands
+from orchestrator.errors import CannotSay, Held, PhaseFailed
+from orchestrator.model.advice import advise
+from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.state import State
-from orchestrator.model.step import Step, step_key
+from orchestrator.model.runbook import Limits, RollbackDdl
+from orchestrator.model.state import FORWARD, State
+from orchestrator.model.step import Step, StepClass, step_key
+from orchestrator.model.verdict import ProblemKind, Verdict
 from tests.support.world import Died, Stage
 
 
-def died_at(stage: Stage, where: str, phase: str) -> None:
-    """The command for that stage is killed there."""
+def died_at(stage: Stage, where: str, command: Callable[..., object], *arguments: object) -> None:
+    """The command is killed there."""
 
     def dies(now: str) -> None:
         if now == where:
@@ -21,7 +29,7 @@ def died_at(stage: Stage, where: str, phase: str) -> None:
 
     stage.dies = dies
     with pytest.raises(Died):
-        stage.commands.next(phase)
+        command(*arguments)
     stage.dies = lambda _: None
 
 
@@ -29,7 +37,7 @@ def test_what_a_dead_command_added_is_remembered_as_ours() -> None:
     """Else the way back would leave the columns there: nobody knew that they are ours."""
     stage = Stage()
     stage.with_runbook(rollback_ddl=RollbackDdl.DROP)
-    died_at(stage, "after add-columns", "ddl")
+    died_at(stage, "after add-columns", stage.commands.next, "ddl")
     stage.commands.next("ddl")
     assert stage.record.columns_added == ("state",)
     assert stage.driver.applied.count("add-columns") == 1, "found done, not done twice"
@@ -39,7 +47,7 @@ def test_what_a_dead_command_added_is_remembered_as_ours() -> None:
 
 def test_a_step_whose_fate_nobody_can_say_stops_for_a_human() -> None:
     stage = Stage()
-    died_at(stage, "before add-columns", "ddl")
+    died_at(stage, "before add-columns", stage.commands.next, "ddl")
     stage.driver.observe = lambda step: Seen.UNKNOWN  # type: ignore[method-assign]
     with pytest.raises(CannotSay, match="nobody can say what became of add-columns"):
         stage.commands.next("ddl")
@@ -52,7 +60,7 @@ def test_half_a_step_that_is_no_longer_wanted_is_cleared() -> None:
     stage = Stage()
     for phase in ("ddl", "backfill"):
         stage.commands.next(phase)
-    died_at(stage, "before install-trigger:update", "shadow-write")
+    died_at(stage, "before install-trigger:update", stage.commands.next, "shadow-write")
     cleared: list[str] = []
 
     def abandon(step: Step) -> Outcome:
@@ -62,4 +70,91 @@ def test_half_a_step_that_is_no_longer_wanted_is_cleared() -> None:
     stage.driver.abandon = abandon  # type: ignore[method-assign]
     stage.commands.rollback("", ())
     assert cleared == ["install-trigger:update"]
+    assert stage.record.intent is None
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        ("after remove-mirror",),
+        ("before close-rollout", "before close-rollout"),
+        ("after remove-mirror", "before close-rollout"),
+    ],
+)
+def test_a_finish_that_died_when_the_mirror_was_gone_is_finished_by_the_same_command(deaths: tuple[str, ...]) -> None:
+    """The mirror is gone because finish took it away: that is not a mirror that somebody lost."""
+    stage = Stage()
+    for phase in FORWARD:
+        stage.commands.next(phase)
+    for where in deaths:
+        died_at(stage, where, stage.commands.finish, False, ())
+    assert stage.world.mirror == set()
+    assert "mirror" not in advise(stage.record, None, "UPDATE trigger absent").line
+    stage.commands.finish(False, ())
+    assert stage.record.state is State.FINISHED
+    assert stage.driver.applied.count("remove-mirror") == 1
+
+
+def test_a_mirror_that_somebody_took_down_during_finish_is_lost_all_the_same() -> None:
+    stage = Stage()
+    for phase in FORWARD:
+        stage.commands.next(phase)
+    died_at(stage, "before quiet", stage.commands.finish, False, ())
+    stage.world.mirror.clear()
+    with pytest.raises(Held, match="shadow-write is not done"):
+        stage.commands.finish(False, ())
+
+
+def test_a_mirror_that_is_installed_anew_is_swept_anew() -> None:
+    """What moved while it was down is known to nobody: an earlier sweep of the same visit says nothing any more."""
+    stage = Stage()
+    for phase in ("ddl", "backfill"):
+        stage.commands.next(phase)
+    died_at(stage, "before soak", stage.commands.next, "shadow-write")
+    assert stage.driver.applied.count("fill:sweep") == 1
+    stage.commands.next("shadow-write")
+    assert stage.driver.applied.count("fill:sweep") == 1, "a visit that goes on keeps its sweep"
+    stage = Stage()
+    for phase in ("ddl", "backfill"):
+        stage.commands.next(phase)
+    died_at(stage, "before soak", stage.commands.next, "shadow-write")
+    stage.world.mirror.discard("insert")
+    stage.world.filled = False
+    stage.commands.next("shadow-write")
+    assert stage.driver.applied.count("fill:sweep") == 2
+    assert "shadow-write" in stage.record.done
+
+
+def test_drift_after_the_sweep_is_swept_by_the_same_command() -> None:
+    stage = Stage()
+    for phase in ("ddl", "backfill"):
+        stage.commands.next(phase)
+    died_at(stage, "before soak", stage.commands.next, "shadow-write")
+    stage.world.filled = False
+    with pytest.raises(PhaseFailed, match="rows differ"):
+        stage.commands.next("shadow-write")
+    stage.commands.next("shadow-write")
+    assert "shadow-write" in stage.record.done
+
+
+class Refusing:
+    """A check that refuses before rows are written, in the way that trying again may mend."""
+
+    name = "mirror-intact"
+    needs = frozenset({Need.MIRROR})
+    before = frozenset({StepClass.ROWS})
+    during: frozenset[StepClass] = frozenset()
+
+    def judge(self, facts: Facts, limits: Limits, now: float) -> Verdict:
+        return refuses(self.name, "it is gone", "both triggers", "rollout next", ProblemKind.HELD)
+
+
+def test_what_a_check_refuses_is_in_the_record() -> None:
+    """Else the rollout would seem to run while nobody runs it."""
+    stage = Stage()
+    stage.commands.next("ddl")
+    judge = replace(stage.parts.judge, checks=(Refusing(),))
+    with pytest.raises(Held, match="it is gone"):
+        Commands(replace(stage.parts, judge=judge)).next("backfill")
+    assert stage.record.state is State.HELD
     assert stage.record.intent is None

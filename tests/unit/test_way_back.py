@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.engine.effects import settled
-from orchestrator.errors import LeaseTaken
+from orchestrator.errors import Held, LeaseTaken, PhaseFailed
 from orchestrator.model.contract import ForeignKey, Index, IndexPart, TableName
-from orchestrator.model.facts import Reading
+from orchestrator.model.facts import MismatchClass, Reading, ServerFacts
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.runbook import RollbackDdl
+from orchestrator.model.state import State, unaccepted
 from orchestrator.model.step import AddForeignKey, AddIndex, Step, step_key
 from phases.rollback import Rollback
 from tests.support.shapes import plain_shape
-from tests.support.world import CONTRACT, RUNBOOK, TABLE, Stage
+from tests.support.world import CONTRACT, RUNBOOK, TABLE, Died, Stage
 
 
 def at_the_top() -> Stage:
@@ -84,3 +85,72 @@ def test_indexes_and_foreign_keys_go_only_when_ddl_added_them() -> None:
     for dropped in Rollback().steps(runbook, facts, record)[1:]:
         record = settled(record, dropped, Outcome(Result.DONE))
     assert (record.indexes_added, record.foreign_keys_added) == ((), ())
+
+
+def test_a_rollback_from_the_middle_of_shadow_write_needs_no_proof() -> None:
+    """The old column is still the truth: rows that nobody has filled yet are lost to nobody."""
+    stage = Stage()
+    for phase in ("ddl", "backfill"):
+        stage.commands.next(phase)
+    stage.driver.fail["fill:sweep"] = Outcome(Result.FAILED, "a value that the mapping does not know")
+    with pytest.raises(PhaseFailed):
+        stage.commands.next("shadow-write")
+    stage.world.filled = False
+    stage.commands.rollback("", ())
+    assert (stage.world.mirror, stage.record.state) == (set(), State.ROLLED_BACK)
+
+
+def test_a_rollback_without_the_mirror_looks_for_loss_all_the_same() -> None:
+    """Somebody took the mirror down while both columns were written: what only the new one holds is on the meter."""
+    stage = at_the_top()
+    stage.world.mirror.clear()
+    stage.world.lost_rows = 3
+    with pytest.raises(Held, match="3 rows hold cancelled"):
+        stage.commands.rollback("", ())
+    stage.commands.rollback("", (("cancelled", 3),))
+    assert stage.record.both_written is False
+    assert stage.record.state is State.ROLLED_BACK
+
+
+def test_writes_that_a_dead_command_may_have_opened_count_as_written() -> None:
+    stage = Stage()
+    for phase in ("ddl", "backfill", "shadow-write"):
+        stage.commands.next(phase)
+
+    def dies(where: str) -> None:
+        if where == "after open-writes":
+            raise Died(where)
+
+    stage.dies = dies
+    with pytest.raises(Died):
+        stage.commands.next("read-switch")
+    assert stage.record.both_written
+
+
+def test_readers_go_back_before_a_lost_mirror_is_installed_again() -> None:
+    """Law 11: nobody watched when the mirror went, so the next command that sees it takes them back first."""
+    stage = at_the_top()
+    stage.world.mirror.clear()
+    done = len(stage.driver.applied)
+    stage.commands.next("shadow-write")
+    assert stage.driver.applied[done : done + 2] == ["lower-flags", "install-trigger:update"]
+    assert (stage.world.effective(), stage.world.new_writes) == (0, False)
+
+
+def test_a_class_of_loss_counts_over_all_its_mappings() -> None:
+    """Two mappings may lose rows of the same class; each was shown, and both together are accepted."""
+    classes = [MismatchClass("lossy", "a ↔ b", 7, ()), MismatchClass("lossy", "c ↔ d", 3, ())]
+    assert unaccepted(classes, (("lossy", 7),)) == (("lossy", 10),)
+    assert unaccepted(classes, (("lossy", 10),)) == ()
+    assert unaccepted(classes, (("lossy", 7), ("lossy", 3))) == ()
+    assert unaccepted(classes, ()) == (("lossy", 10),)
+
+
+def test_a_rollout_is_bound_to_a_server_that_was_seen() -> None:
+    stage = Stage()
+    look = stage.observer.look
+    blind: Reading[ServerFacts] = Reading(0.0, unseen="the session broke")
+    stage.observer.look = lambda needs: replace(look(needs), server=blind)  # type: ignore[method-assign]
+    with pytest.raises(Held, match="the session broke"):
+        stage.commands.next("ddl")
+    assert stage.store.load(stage.runbook.id) is None

@@ -33,7 +33,8 @@ def _presence(shape: Shape, rollout: str, event: Event, relation: Relation | Non
     if relation is None or live.timing != "BEFORE" or live.event.lower() != event:
         return Presence.CHANGED
     wanted = create_trigger(relation, shape.table, event, live.name, "")
-    return Presence.PRESENT if same_body(live, wanted) else Presence.CHANGED
+    last = not _order_problem(shape, rollout, event)
+    return Presence.PRESENT if same_body(live, wanted) and last else Presence.CHANGED
 
 
 def _order_problem(shape: Shape, rollout: str, event: Event) -> str:
