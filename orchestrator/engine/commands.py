@@ -143,7 +143,9 @@ class Commands:
         with self._lease(patient=True) as lease:
             self._p.store.ask(self._id, None)
             record = replace(self._entry.present(), epoch=lease.epoch)
-            if record.state is not State.PAUSED or record.intent is not None:
+            if record.state is State.FINISHED:
+                return "the command ended before it heard of it: this rollout is finished"
+            if record.intent is not None or record.state is State.RUNNING or _readers_moved(record):
                 record = self._cleared(record)
         return f"{record.note}. Go on with: rollout next, or rollout rollback"
 
@@ -236,3 +238,8 @@ class Commands:
                 return True
             self._p.clock.sleep(0.2)
         return False
+
+
+def _readers_moved(record: Record) -> bool:
+    """A stage of the flags was done when they were lowered: it does not hold any more."""
+    return record.phase in GOES_BACK and not set(GOES_BACK).isdisjoint(record.done)

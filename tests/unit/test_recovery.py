@@ -15,6 +15,7 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.runbook import Limits, RollbackDdl
 from orchestrator.model.state import FORWARD, State
+from orchestrator.model.state import Holder as StateHolder
 from orchestrator.model.step import Step, StepClass, step_key
 from orchestrator.model.verdict import ProblemKind, Verdict
 from tests.support.world import Died, Stage
@@ -158,3 +159,24 @@ def test_what_a_check_refuses_is_in_the_record() -> None:
         Commands(replace(stage.parts, judge=judge)).next("backfill")
     assert stage.record.state is State.HELD
     assert stage.record.intent is None
+
+
+@pytest.mark.parametrize("phase", ["finish", "backfill"])
+def test_an_abort_that_comes_too_late_leaves_what_was_done(phase: str) -> None:
+    """The command ended by itself before it heard of the abort: nothing is half done."""
+    stage = Stage()
+    for name in FORWARD if phase == "finish" else ("ddl",):
+        stage.commands.next(name)
+    somebody = StateHolder("kim", "here", 1, stage.clock.now(), 1, 1)
+
+    def holder(id: str) -> StateHolder | None:
+        if stage.store.asked(id) is None:
+            return somebody
+        stage.store.ask(id, None)
+        stage.commands.finish(False, ()) if phase == "finish" else stage.commands.next(phase)
+        stage.store.holder = lambda _: None  # type: ignore[method-assign]
+        return None
+
+    stage.store.holder = holder  # type: ignore[method-assign]
+    said = stage.commands.abort()
+    assert stage.record.state is (State.FINISHED if phase == "finish" else State.DONE), said
