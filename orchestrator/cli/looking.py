@@ -97,11 +97,10 @@ def history(context: typer.Context) -> None:
 def verify(context: typer.Context) -> None:
     """Compare every row by the relation that holds now. Reads only; 81 when rows differ."""
     from orchestrator.cli.render import verify_text, verify_words
-    from orchestrator.cli.signals import Interrupts
 
-    of, interrupts = shared(context), Interrupts()
-    interrupts.install()
-    with of.opened(interrupts) as app:
+    of = shared(context)
+    of.interrupts.install()
+    with of.opened() as app:
         outcome = app.compare()
         words = verify_words(outcome)
         answer(of, words, verify_text(outcome))

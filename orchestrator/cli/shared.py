@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from orchestrator.model.runbook import Runbook
 
 
+def _interrupts() -> Interrupts:
+    from orchestrator.cli.signals import Interrupts
+
+    return Interrupts()
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """The options before the verb."""
@@ -32,6 +38,7 @@ class Shared:
     runbook_path: str
     json: bool
     flags: ServerFlags
+    interrupts: Interrupts = field(default_factory=_interrupts)
 
     def runbook(self) -> Runbook:
         from orchestrator.runbook.load import load
@@ -42,9 +49,9 @@ class Shared:
         return server_settings(self.flags)
 
     @contextmanager
-    def opened(self, interrupts: Interrupts | None = None, *, log: bool = False) -> Iterator[App]:
+    def opened(self, *, log: bool = False) -> Iterator[App]:
         """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard
-        error."""
+        error. Signals are heard once ``interrupts`` is installed: before that, at a question, they end the command."""
         from orchestrator.app.wiring import Surroundings, build
         from orchestrator.cli.screen import watcher_for
 
@@ -54,8 +61,7 @@ class Shared:
             from orchestrator.telemetry.logs import EventLog
 
             listeners = (EventLog(),)
-        asked = interrupts.asked if interrupts is not None else (lambda: None)
-        around = Surroundings(watcher_for(sys.stderr, self.json, silent=log), listeners, asked)
+        around = Surroundings(watcher_for(sys.stderr, self.json, silent=log), listeners, self.interrupts.asked)
         app = build(runbook, self.settings(), around)
         try:
             yield app

@@ -15,8 +15,11 @@ class Interrupts:
         self._ask: Ask | None = None
 
     def install(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
+        # Who started us under nohup meant that the end of the terminal is nothing.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._note)
 
     def asked(self) -> Ask | None:
         return self._ask

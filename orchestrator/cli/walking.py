@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -47,19 +49,23 @@ def next_(
     _known_phase(phase)
     if on_conflict not in ("", "new_wins", "old_wins"):
         raise UsageError(f"--on-conflict {on_conflict}", "new_wins or old_wins", "correct it")
+    winner = cast(Literal["", "new_wins", "old_wins"], on_conflict)
     of = shared(context)
-    with _acting(of) as app:
-        ready = app.commands.ready(phase)
-        if not isinstance(ready, str):
-            if dry_run:
-                show_plan(of, app.planner.plan(ready.name), sql=True)
-                return
-            if plan is not None:
-                _same_plan(plan, app.planner.fingerprint())
-            if not yes:
-                _shown_before(app.planner.plan(ready.name))
-                confirmed(yes, f"Do {ready.name} now?")
-        _ran(of, lambda: app.commands.next(phase, cast(Literal["", "new_wins", "old_wins"], on_conflict)))
+    with of.opened() as app:
+        ready = app.commands.ready(phase, on_conflict=winner)
+        if isinstance(ready, str):
+            answer(of, {"note": ready}, ready)
+            return
+        if plan is not None:
+            _same_plan(plan, app.planner.fingerprint())
+        if dry_run:
+            show_plan(of, app.planner.plan(ready.name, winner), sql=True)
+            return
+        if not yes:
+            _shown_before(app.planner.plan(ready.name, winner))
+            confirmed(yes, f"Do {ready.name} now?")
+        # By its name: what somebody else does meanwhile must not make another stage of it.
+        _ran(of, lambda: app.commands.next(ready.name, winner))
 
 
 def run(
@@ -70,14 +76,14 @@ def run(
     """Do stage after stage; made to be watched by a supervisor."""
     _known_phase(until)
     of = shared(context)
-    with _acting(of, log=True) as app:
+    with of.opened(log=True) as app:
         confirmed(yes, f"Do every stage{f' until {until}' if until else ''}?")
         while True:
             ready = app.commands.ready(None, until)
             if isinstance(ready, str):
                 answer(of, {"note": ready}, ready)
                 return
-            _ran(of, lambda: app.commands.next(None))
+            _ran(of, partial(app.commands.next, ready.name))
             if ready.name == until:
                 return
 
@@ -92,7 +98,10 @@ def rollback(
     """Go back: readers first and at once, the mirror last."""
     _known_phase(to or None)
     of, accepted = shared(context), _accepted(accept_loss)
-    with _acting(of) as app:
+    with of.opened() as app:
+        if nothing := app.commands.nothing_to_undo(to):
+            answer(of, {"note": nothing}, nothing)
+            return
         if dry_run or not yes:
             planned = app.planner.plan_back(to)
             if dry_run:
@@ -124,7 +133,7 @@ def finish(
             "add the other one",
         )
     of = shared(context)
-    with _acting(of) as app:
+    with of.opened() as app:
         confirmed(yes, "Take the mirror away for good? There is no way back afterwards.")
         _ran(of, lambda: app.commands.finish(old_application_gone, _accepted(accept_loss)))
 
@@ -132,8 +141,9 @@ def finish(
 def purge(context: typer.Context, yes: Yes = False) -> None:
     """Remove what is left of a closed rollout: history, positions and the flag row."""
     of = shared(context)
-    with _acting(of) as app:
+    with of.opened() as app:
         confirmed(yes, f"Remove the history and the flag of {app.parts.runbook.id}?")
+        of.interrupts.install()
         note = app.commands.purge()
         answer(of, {"note": note}, note)
 
@@ -162,21 +172,14 @@ def abort(context: typer.Context, reason: Reason = "") -> None:
         answer(of, {"note": note}, note)
 
 
-def _acting(of: Shared, *, log: bool = False):  # type: ignore[no-untyped-def]  # the context manager of Shared.opened
-    from orchestrator.cli.signals import Interrupts
-
-    interrupts = Interrupts()
-    interrupts.install()
-    return of.opened(interrupts, log=log)
-
-
-def _ran(of: Shared, act) -> None:  # type: ignore[no-untyped-def]  # a command without arguments
-    """Run it and print how it ended; a pause that somebody asked for is a good end."""
+def _ran(of: Shared, act: Callable[[], Ended | str]) -> None:
+    """Run it, hearing signals, and print how it ended; a pause that somebody asked for is a good end."""
     from orchestrator.cli.render import ended_text
     from orchestrator.engine import Paused
 
+    of.interrupts.install()
     try:
-        ended: Ended | str = act()
+        ended = act()
     except Paused as paused:
         print(paused.note, file=sys.stderr)
         answer(of, {"state": "paused", "phase": paused.record.phase, "note": paused.note}, paused.note)

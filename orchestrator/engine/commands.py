@@ -47,17 +47,18 @@ class Commands:
 
         Raises UsageError when ``phase`` is not the next; the refusals of the phase before anything is written.
         """
-        planner = self.ready(phase)
+        planner = self.ready(phase, on_conflict=on_conflict)
         if isinstance(planner, str):
             return planner
         record = self._entry.present()
         self._entry.admit(record, planner)
         return self._run(planner, record, Asked(on_conflict=on_conflict))
 
-    def ready(self, phase: str | None, until: str | None = None) -> Phase | str:
+    def ready(self, phase: str | None, until: str | None = None, on_conflict: str = "") -> Phase | str:
         """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError.
 
-        ``phase`` must be the next one; with ``until`` there is nothing to do once that one is done.
+        ``phase`` must be the next one; with ``until`` there is nothing to do once that one is done. ``on_conflict``
+        decides rows for shadow-write after new columns were written, and nothing else.
         """
         record = self._entry.present()
         if record.state is State.FINISHED:
@@ -75,10 +76,28 @@ class Commands:
                 f"the stages in their order: {', '.join(FORWARD)}",
                 f"rollout next --phase {wanted}",
             )
+        if on_conflict and not (wanted == "shadow-write" and record.both_written):
+            raise UsageError(
+                f"--on-conflict {on_conflict}, and in {wanted} there is nothing to decide",
+                "shadow-write of a rollout whose new columns were written and whose mirror was lost",
+                "leave it out",
+            )
         return self._p.forward[FORWARD.index(wanted)]
 
     def rollback(self, target: str, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Lower the flags at once and without the lease, stop whoever runs, then walk the plan backwards."""
+        if nothing := self.nothing_to_undo(target):
+            return nothing
+        if target not in GOES_BACK:
+            self._p.flags.lower(None)
+        if self._p.store.holder(self._id) is not None:
+            self._p.store.bump_epoch(self._id)
+        record = self._entry.present()
+        self._entry.admit(replace(record, target=target), self._p.rollback)
+        return self._run(self._p.rollback, record, Asked(target=target, accepted=accepted))
+
+    def nothing_to_undo(self, target: str) -> str:
+        """A sentence why there is nothing to go back from, else "". Raises UsageError, Held: there is no such way."""
         record = self._p.store.load(self._id)
         if record is None:
             return "nothing was begun, so there is nothing to go back from"
@@ -91,13 +110,7 @@ class Commands:
         wanted = self._p.rollback.problems(self._p.runbook, Facts(), replace(record, target=target))
         if wanted:
             raise refusal(tuple(wanted))
-        if target not in GOES_BACK:
-            self._p.flags.lower(None)
-        if self._p.store.holder(self._id) is not None:
-            self._p.store.bump_epoch(self._id)
-        record = self._entry.present()
-        self._entry.admit(replace(record, target=target), self._p.rollback)
-        return self._run(self._p.rollback, record, Asked(target=target, accepted=accepted))
+        return ""
 
     def finish(self, waived: bool, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Take the mirror away for good and close. Raises Held while verify is not done or the old application is
@@ -181,6 +194,7 @@ class Commands:
             waived=False,
         )
         with self._lease() as lease:
+            _unmoved(record, self._p.store.load(self._id))
             watched = self._entry.watch(record, lease, step)
             if watched.result is not Result.DONE:
                 raise Held(
@@ -195,12 +209,8 @@ class Commands:
         self._p.store.install()
         with self._lease(patient=planner.name == "rollback") as lease:
             fresh = self._entry.present()
-            if fresh.revision != record.revision and planner.name != "rollback":
-                raise Held(
-                    "somebody else moved this rollout meanwhile",
-                    f"revision {record.revision}, seen {fresh.revision}",
-                    "rollout status",
-                )
+            if planner.name != "rollback":
+                _unmoved(record, fresh)
             fresh = replace(
                 fresh,
                 epoch=lease.epoch,
@@ -238,6 +248,15 @@ class Commands:
                 return True
             self._p.clock.sleep(0.2)
         return False
+
+
+def _unmoved(record: Record, fresh: Record | None) -> None:
+    """What was decided on one record must not be done to another one. Raises Held."""
+    if fresh is None or fresh.revision != record.revision:
+        seen = "gone" if fresh is None else f"at revision {fresh.revision}"
+        raise Held(
+            f"somebody else moved this rollout meanwhile: it is {seen}", f"revision {record.revision}", "rollout status"
+        )
 
 
 def _readers_moved(record: Record) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from orchestrator.engine.budgets import Budget, budgets
 from orchestrator.engine.entry import Entry, resumed
@@ -88,9 +89,10 @@ class Planner:
         """The record as it stands now, corrected by what the server shows."""
         return self._entry.present()
 
-    def plan(self, only: str | None = None) -> Plan:
+    def plan(self, only: str | None = None, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Plan:
         """Every forward stage that is not done, or only one. Raises what ``Entry.present`` raises."""
         record, unseen = self._seen()
+        record = replace(record, on_conflict=on_conflict)
         facts = self._p.observer.look(_NEEDS)
         names = [n for n in FORWARD if n not in record.done and (only is None or n == only)]
         stages = tuple(self._stage(n, record, facts) for n in names)

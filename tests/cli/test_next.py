@@ -6,8 +6,9 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,15 @@ def here(pair: Pair, tmp_path: Path) -> Iterator[Small]:
         yield made
 
 
-def typed(terminal: Terminal, answer: str, *arguments: str) -> tuple[int, str]:
-    """The exit code and all that a terminal showed, when a person answers the question with that line."""
+Answer = Callable[[subprocess.Popen[bytes], int], object]
+
+
+def line(text: str) -> Answer:
+    return lambda _, terminal: os.write(terminal, text.encode() + b"\n")
+
+
+def typed(terminal: Terminal, answer: Answer, *arguments: str) -> tuple[int, str]:
+    """The exit code and all that a terminal showed, when a person answers the question like that."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
         [ROLLOUT, *arguments], env=terminal.environment, stdin=follower, stdout=follower, stderr=follower
@@ -44,7 +52,7 @@ def typed(terminal: Terminal, answer: str, *arguments: str) -> tuple[int, str]:
             shown += piece
             if not answered and (b"[y/N]" in shown or b"to accept that:" in shown):
                 answered = True
-                os.write(leader, answer.encode() + b"\n")
+                answer(process, leader)
         return process.wait(60), shown.decode()
     finally:
         if process.poll() is None:
@@ -70,14 +78,14 @@ def test_2_without_a_terminal_and_without_y_and_nothing_is_begun(here: Small) ->
         assert "add -y" in ran.err
         assert "ADD COLUMN" not in ran.out
         here.terminal.run("run", expect=2)
-        code, shown = typed(here.terminal, "", "next")
+        code, shown = typed(here.terminal, line(""), "next")
         assert code == 2, shown
         assert "nothing was changed" in shown
         assert "5 stages" not in shown
 
 
 def test_0_for_a_person_who_says_yes(here: Small) -> None:
-    code, shown = typed(here.terminal, "y", "next")
+    code, shown = typed(here.terminal, line("y"), "next")
     assert code == 0, shown
     assert "1 columns INSTANT" in shown, "the plan is shown before the question"
     assert (
@@ -85,6 +93,36 @@ def test_0_for_a_person_who_says_yes(here: Small) -> None:
         < shown.index("Do ddl now?")
         < shown.index("Next: rollout next --phase backfill")
     )
+
+
+def test_ctrl_c_at_the_question_ends_the_command(here: Small) -> None:
+    with here.unchanged():
+        code, shown = typed(here.terminal, lambda process, _: process.send_signal(signal.SIGINT), "next")
+    assert code == 130, shown
+
+
+def test_yes_is_said_to_the_stage_that_was_shown_and_to_no_other(here: Small) -> None:
+    """Somebody else did it while the question stood there."""
+
+    def meanwhile(_: object, terminal: int) -> None:
+        here.terminal.run("run", "--until", "ddl", "-y")
+        os.write(terminal, b"y\n")
+
+    code, shown = typed(here.terminal, meanwhile, "next")
+    assert code == 0, shown
+    assert "ddl is already done" in shown
+    assert here.terminal.run("status", "--json").json["done"] == ["ddl"]
+
+
+def test_what_cannot_be_done_is_not_shown_as_a_plan(here: Small) -> None:
+    """A dry run says what the command itself would say."""
+    for more in (("--dry-run",), ("-y",)):
+        assert "nothing was begun" in here.terminal.run("rollback", *more).out
+        told = here.terminal.run("next", "--on-conflict", "new_wins", *more, "--json", expect=2).json
+        assert told["seen"] == "--on-conflict new_wins, and in ddl there is nothing to decide"
+    saved = here.terminal.runbook.with_name("saved.plan")
+    saved.write_text('{"fingerprint": "a:b:c:d:e"}')
+    assert "the plan is stale" in here.terminal.run("next", "--plan", str(saved), "--dry-run", expect=2).err
 
 
 def test_0_for_run_until_a_stage_that_is_done_and_it_goes_no_further(here: Small) -> None:
