@@ -1,34 +1,32 @@
 """DDL: the expand, split into the cheapest safe statements, each with its algorithm named.
 
-Why the split (measured on the server): one ALTER runs with the worst algorithm of its clauses. Columns alone are
-INSTANT;
-with an index they rebuild the table, with a foreign key they copy it.
+Which statement goes which way is the chooser's word (``orchestrator.model.chooser``); which engine takes it, and what
+is refused because no engine may, is decided in ``phases.engines``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.model.contract import Column, IndexPart, TableName
+from orchestrator.model.contract import IndexPart, TableName
 from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
-from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, ChangeColumn, ProveForeignKey, Step
-from orchestrator.model.types import Family
+from orchestrator.model.step import ProveForeignKey, Step
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, key_problems, shape_of, table_problems, value_problems
+from phases.demands import constraint_problems, ground_of, key_problems, shape_of, table_problems, value_problems
+from phases.engines import divide
+from phases.limits import limit_problems
+from phases.wanted import change_problems, wanted_clauses
 
 NAME = "ddl"
-# One length byte up to here, two beyond: MySQL can extend a VARCHAR in place only on one side of this line.
-_ONE_BYTE = 255
-_BYTES_PER_CHARACTER = {"utf8mb4": 4, "utf8mb3": 3, "latin1": 1, "ascii": 1, "binary": 1}
 
 
 class Ddl:
     name = NAME
-    entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER})
-    needs = frozenset({Need.SHAPE})
+    entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER, Need.ROW_VERSIONS})
+    needs = frozenset({Need.SHAPE, Need.SERVER, Need.ROW_VERSIONS})
 
     def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
         table = table_problems(facts, str(runbook.table))
@@ -40,45 +38,40 @@ class Ddl:
             *key_problems(facts),
             *constraint_problems(runbook, facts),
             *_different(diff),
-            *_changes(runbook, shape, diff),
-            *_indexes(runbook, shape),
+            *change_problems(runbook, shape, diff),
+            *_unknown_columns(runbook, shape),
+            *limit_problems(runbook, shape, diff),
+            *_engine_problems(runbook, facts, shape, diff),
             *(value_problems(facts) if record.next_phase in ("ddl", "backfill") else ()),
         )
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         shape = shape_of(facts)
         diff = compare_shape(runbook.contract, shape)
-        table, settings = runbook.table, runbook.phases
+        clauses = wanted_clauses(runbook, shape, diff)
         family = tuple(dict.fromkeys((*shape.family, *(f.references for f in runbook.contract.foreign_keys))))
-        columns = (
-            (AddColumns(table=table, columns=diff.columns_missing, family=family),) if diff.columns_missing else ()
-        )
-        changes = tuple(
-            ChangeColumn(table=table, before=before, after=after, algorithm=algorithm, family=family)
-            for before, after, algorithm in _missing_changes(runbook, shape, diff)
-        )
-        indexes = tuple(
-            AddIndex(
-                table=table,
-                index=index,
-                final_lock_budget_s=settings.final_lock_budget_s,
-                tries=settings.index_tries,
-                family=family,
-            )
-            for index in diff.indexes_missing
-        )
-        return (*columns, *changes, *indexes, *_foreign_keys(runbook, diff, record, family))
+        steps: list[Step] = list(divide(clauses, ground_of(facts), runbook, family).steps)
+        return _with_proofs(runbook, steps, record)
 
 
-def _foreign_keys(runbook: Runbook, diff: ShapeDiff, record: Record, family: tuple[TableName, ...]) -> Sequence[Step]:
+def _with_proofs(runbook: Runbook, steps: Sequence[Step], record: Record) -> Sequence[Step]:
     """Each key is added unchecked and then proven; a key that was found there is proven as well."""
-    steps: list[Step] = []
+    ordered = list(steps)
     for key in runbook.contract.foreign_keys:
-        if key in diff.foreign_keys_missing:
-            steps.append(AddForeignKey(table=runbook.table, foreign_key=key, family=family))
-        if f"prove-foreign-key:{key.name}" not in record.done_steps:
-            steps.append(ProveForeignKey(table=runbook.table, foreign_key=key))
-    return steps
+        if f"prove-foreign-key:{key.name}" in record.done_steps:
+            continue
+        proof = ProveForeignKey(table=runbook.table, foreign_key=key)
+        at = next((n for n, s in enumerate(ordered) if s.kind == "add-foreign-key" and s.foreign_key == key), None)
+        ordered.insert(len(ordered) if at is None else at + 1, proof)
+    return ordered
+
+
+def _engine_problems(runbook: Runbook, facts: Facts, shape: Shape, diff: ShapeDiff) -> Sequence[Problem]:
+    """What no engine may do. A server that cannot be seen is no problem here: its check holds."""
+    if facts.server is None or facts.server.value is None:
+        return ()
+    family: tuple[TableName, ...] = shape.family
+    return divide(wanted_clauses(runbook, shape, diff), ground_of(facts), runbook, family).problems
 
 
 def _different(diff: ShapeDiff) -> Sequence[Problem]:
@@ -94,11 +87,13 @@ def _different(diff: ShapeDiff) -> Sequence[Problem]:
     )
 
 
-def _indexes(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
-    """Every column that an index or key names exists, or is added."""
-    known = {c.name.lower() for c in shape.columns} | {c.name.lower() for c in runbook.contract.columns}
-    wanted = [(f"index {i.name}", p) for i in runbook.contract.indexes for p in i.parts]
-    wanted += [(f"foreign key {f.name}", IndexPart(c)) for f in runbook.contract.foreign_keys for c in f.columns]
+def _unknown_columns(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
+    """Every column that an index or key names, or behind which one is put, exists or is added."""
+    contract = runbook.contract
+    known = {c.name.lower() for c in shape.columns} | {c.name.lower() for c in contract.columns}
+    wanted = [(f"index {i.name}", p) for i in contract.indexes for p in i.parts]
+    wanted += [(f"foreign key {f.name}", IndexPart(c)) for f in contract.foreign_keys for c in f.columns]
+    wanted += [(f"after: of {c.name}", IndexPart(c.after)) for c in contract.columns if c.after]
     return tuple(
         Problem(
             ProblemKind.RUNBOOK,
@@ -110,45 +105,3 @@ def _indexes(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
         for what, part in wanted
         if part.expression is None and part.column.lower() not in known
     )
-
-
-def _missing_changes(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[tuple[Column, Column, str]]:
-    missing = {d.name for d in diff.changes_missing}
-    found = []
-    for after in runbook.contract.changes:
-        before = shape.column(after.name)
-        algorithm = widening(before, after, shape.charset) if before is not None else None
-        if after.name in missing and before is not None and algorithm is not None:
-            found.append((before, after, algorithm))
-    return found
-
-
-def _changes(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[Problem]:
-    offered = {after.name for _, after, _ in _missing_changes(runbook, shape, diff)}
-    return tuple(
-        Problem(
-            ProblemKind.RUNBOOK,
-            "not-a-widening",
-            f"change of {d}",
-            "a VARCHAR made longer on its side of 255 bytes, or ENUM labels added at the end",
-            "make it a new column with a mapping; everything else rebuilds or copies the table",
-        )
-        for d in diff.changes_missing
-        if d.name not in offered
-    )
-
-
-def widening(before: Column, after: Column, charset: str) -> str | None:
-    """INSTANT or INPLACE when the change is a safe widening; None when it would rebuild or copy (facts of MySQL
-    9.7)."""
-    old, new = before.type, after.type
-    if old.base != new.base or before.null != after.null:
-        return None
-    if old.family is Family.ENUM and new.labels[: len(old.labels)] == old.labels:
-        # The stored size of an ENUM grows from one byte to two beyond 255 labels, which rebuilds.
-        return "INSTANT" if (len(old.labels) <= _ONE_BYTE) == (len(new.labels) <= _ONE_BYTE) else None
-    if old.base == "varchar" and (new.length or 0) > (old.length or 0):
-        width = _BYTES_PER_CHARACTER.get(before.charset or charset, 4)
-        same_side = ((old.length or 0) * width <= _ONE_BYTE) == ((new.length or 0) * width <= _ONE_BYTE)
-        return "INPLACE" if same_side else None
-    return None

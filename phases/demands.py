@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from orchestrator.errors import Held
+from orchestrator.model.chooser import Ground
 from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.verdict import Problem, ProblemKind
@@ -25,6 +26,13 @@ def seen(what: str, reading: Reading[T] | None) -> T:
 
 def shape_of(facts: Facts) -> Shape:
     return seen("the table", facts.shape)
+
+
+def ground_of(facts: Facts) -> Ground:
+    """What the chooser decides by. Row versions that this account cannot see are taken to be enough: the server says
+    4092 otherwise, and nothing happened. Raises Held when the table or the server cannot be seen."""
+    versions = facts.row_versions.value if facts.row_versions is not None else None
+    return Ground(shape_of(facts), seen("the server", facts.server).version, versions)
 
 
 def flag_of(facts: Facts) -> FlagFacts:

@@ -9,6 +9,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record, remaining
 from orchestrator.model.step import (
     Drain,
+    DropCheck,
     DropColumns,
     DropForeignKey,
     DropIndex,
@@ -81,7 +82,10 @@ class Rollback:
         keys = (f for f in contract.foreign_keys if f.name in record.foreign_keys_added and shape.foreign_key(f.name))
         indexes = (i for i in contract.indexes if i.name in record.indexes_added and shape.index(i.name))
         columns = tuple(c for c in contract.columns if c.name in record.columns_added and shape.column(c.name))
+        there = {name for name, _ in shape.checks}
+        checks = (c for c in contract.checks if c.name in record.checks_added and c.name in there)
         return (
+            *(DropCheck(table=contract.table, check=c, family=shape.family) for c in checks),
             *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
             *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),
             *((DropColumns(table=contract.table, columns=columns, family=shape.family),) if columns else ()),

@@ -143,7 +143,10 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
     waiting = WaitDriver(site, observer)
     ddl = (
         "add-columns",
+        "set-default",
         "change-column",
+        "add-check",
+        "drop-check",
         "add-index",
         "add-foreign-key",
         "prove-foreign-key",

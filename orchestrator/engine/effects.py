@@ -7,10 +7,12 @@ from dataclasses import replace
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.state import Record
 from orchestrator.model.step import (
+    AddCheck,
     AddColumns,
     AddForeignKey,
     AddIndex,
     Compare,
+    DropCheck,
     DropColumns,
     DropForeignKey,
     DropIndex,
@@ -48,6 +50,8 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
             changed = replace(changed, indexes_added=(*record.indexes_added, step.index.name))
         case AddForeignKey():
             changed = replace(changed, foreign_keys_added=(*record.foreign_keys_added, step.foreign_key.name))
+        case AddCheck():
+            changed = replace(changed, checks_added=(*record.checks_added, step.check.name))
         case InstallTrigger():
             # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
             still = tuple(s for s in changed.done_steps if s not in _SWEPT)
@@ -63,6 +67,9 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
         case DropForeignKey():
             left = tuple(n for n in record.foreign_keys_added if n != step.foreign_key.name)
             changed = replace(changed, done=(), foreign_keys_added=left)
+        case DropCheck():
+            left = tuple(n for n in record.checks_added if n != step.check.name)
+            changed = replace(changed, done=(), checks_added=left)
         case MeasureBaselines():
             changed = replace(changed, baselines=tuple(sorted(outcome.figures.items())))
         case _:

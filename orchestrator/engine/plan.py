@@ -19,7 +19,8 @@ from orchestrator.engine.telling import blocks, blocks_in_all, takes, way_back, 
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.facts import Facts, Need
-from orchestrator.model.shape_diff import compare_shape, shape_digest
+from orchestrator.model.shape_diff import compare_shape
+from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import step_key
 from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict

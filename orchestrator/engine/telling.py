@@ -27,6 +27,9 @@ _WORDS = {
     "drain": "old transactions end",
     "quiet": "quiet time",
     "remove-mirror": "mirror taken down",
+    "set-default": "default expressions",
+    "add-check": "checks, not enforced",
+    "drop-check": "checks dropped",
     "drop-foreign-key": "foreign keys dropped",
     "drop-index": "indexes dropped",
 }

@@ -28,7 +28,8 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, wanted or live. ``charset`` and ``collation`` are None when they are the table's own, or not text."""
+    """A column, wanted or live. ``charset`` and ``collation`` are None when they are the table's own, or not text.
+    ``after``: the column behind which it is added, "" at the end."""
 
     name: str
     type: ColumnType
@@ -41,6 +42,7 @@ class Column:
     stored: bool = False
     invisible: bool = False
     auto_increment: bool = False
+    after: str = field(default="", compare=False)
     comment: str = field(default="", compare=False)
     writer: str = field(default="", compare=False)
     retire: str = field(default="", compare=False)
@@ -78,6 +80,14 @@ class ForeignKey:
     referenced_columns: tuple[str, ...]
     on_delete: str = "RESTRICT"
     on_update: str = "RESTRICT"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK that is declared NOT ENFORCED: the server proves nothing and refuses nobody."""
+
+    name: str
+    sql: str
 
 
 class Unmapped(Enum):
@@ -163,6 +173,7 @@ class Contract:
     changes: tuple[Column, ...] = ()
     indexes: tuple[Index, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[Check, ...] = ()
     mappings: tuple[Mapping, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     key: tuple[str, ...] = ()

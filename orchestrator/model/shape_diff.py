@@ -1,23 +1,17 @@
-"""What a contract still misses in a live table, what is there already, and what is there but otherwise. Pure.
-
-Also the digest of a live table that a plan's fingerprint holds: everything that changes what a plan would say, and
-nothing that changes by itself (statistics, comments, our own triggers).
-"""
+"""What a contract still misses in a live table, what is there already, and what is there but otherwise. Pure."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
-from orchestrator.model.contract import Column, Contract, Default, ForeignKey, Index, IndexPart
-from orchestrator.model.facts import Shape, Trigger
+from orchestrator.model.chooser import needs_a_second_step
+from orchestrator.model.contract import Check, Column, Contract, Default, ForeignKey, Index, IndexPart
+from orchestrator.model.facts import Shape
 from orchestrator.model.types import ColumnType, Family
 
-OUR_TRIGGERS = "_rollout_"
 _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR, Family.BIT})
 _NOW = re.compile(r"\b(now|localtime|localtimestamp|current_timestamp)(?![\w(])|\b(now|localtime|localtimestamp)(?=\()")
 _LITERAL = re.compile(r"""('(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")""", re.DOTALL)
@@ -39,12 +33,14 @@ class Different:
 class ShapeDiff:
     """Names are the contract's. ``*_missing`` are not there; ``*_equal`` are as wanted; ``*_different`` are otherwise.
 
-    A change (widening) is missing while the column still has another type, whatever that type is.
+    A change (widening) is missing while the column still has another type, whatever that type is. ``defaults_missing``:
+    columns that are there as wanted but for their default expression, which is set after them.
     """
 
     columns_missing: tuple[Column, ...]
     columns_equal: tuple[Column, ...]
     columns_different: tuple[Different, ...]
+    defaults_missing: tuple[Column, ...]
     changes_missing: tuple[Different, ...]
     changes_equal: tuple[Column, ...]
     indexes_missing: tuple[Index, ...]
@@ -53,19 +49,22 @@ class ShapeDiff:
     foreign_keys_missing: tuple[ForeignKey, ...]
     foreign_keys_equal: tuple[ForeignKey, ...]
     foreign_keys_different: tuple[Different, ...]
+    checks_missing: tuple[Check, ...]
+    checks_equal: tuple[Check, ...]
+    checks_different: tuple[Different, ...]
 
     @property
     def complete(self) -> bool:
         """The live table holds all that the contract adds, exactly."""
-        return (
-            not (self.columns_missing or self.changes_missing or self.indexes_missing or self.foreign_keys_missing)
-            and not self.different
+        shapes = self.columns_missing or self.changes_missing or self.defaults_missing
+        return not (
+            shapes or self.indexes_missing or self.foreign_keys_missing or self.checks_missing or self.different
         )
 
     @property
     def different(self) -> tuple[Different, ...]:
         """What no step of ours mends: it is there under our name and is somebody else's."""
-        return self.columns_different + self.indexes_different + self.foreign_keys_different
+        return self.columns_different + self.indexes_different + self.foreign_keys_different + self.checks_different
 
     @property
     def already_there(self) -> str:
@@ -75,6 +74,7 @@ class ShapeDiff:
             ("changes", [c.name for c in self.changes_equal]),
             ("indexes", [i.name for i in self.indexes_equal]),
             ("foreign keys", [f.name for f in self.foreign_keys_equal]),
+            ("checks", [c.name for c in self.checks_equal]),
         )
         found = ", ".join(f"{kind} {' '.join(names)}" for kind, names in kinds if names)
         return f"already there as wanted, not added again: {found}" if found else ""
@@ -86,10 +86,13 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
     changes = [(c, _live_reasons(c, shape)) for c in contract.changes]
     indexes = [(i, _live_index_reasons(i, shape)) for i in contract.indexes]
     keys = [(f, _live_key_reasons(f, shape)) for f in contract.foreign_keys]
+    checks = [(c, _live_check_reasons(c, shape)) for c in contract.checks]
+    bare = tuple(c for c, r in columns if r and _lacks_its_default(c, shape))
     return ShapeDiff(
         columns_missing=tuple(c for c, r in columns if r is None),
         columns_equal=tuple(c for c, r in columns if r == ()),
-        columns_different=tuple(Different(c.name, r) for c, r in columns if r),
+        columns_different=tuple(Different(c.name, r) for c, r in columns if r and c not in bare),
+        defaults_missing=bare,
         changes_missing=tuple(
             Different(c.name, ("there is no such column",) if r is None else r) for c, r in changes if r != ()
         ),
@@ -100,7 +103,19 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
         foreign_keys_missing=tuple(f for f, r in keys if r is None),
         foreign_keys_equal=tuple(f for f, r in keys if r == ()),
         foreign_keys_different=tuple(Different(f.name, r) for f, r in keys if r),
+        checks_missing=tuple(c for c, r in checks if r is None),
+        checks_equal=tuple(c for c, r in checks if r == ()),
+        checks_different=tuple(Different(c.name, r) for c, r in checks if r),
     )
+
+
+def _lacks_its_default(wanted: Column, shape: Shape) -> bool:
+    return needs_a_second_step(wanted) and _live_reasons(replace(wanted, default=None), shape) == ()
+
+
+def _live_check_reasons(wanted: Check, shape: Shape) -> tuple[str, ...] | None:
+    live = next((clause for name, clause in shape.checks if name.lower() == wanted.name.lower()), None)
+    return None if live is None else _reasons([("condition", _expression(wanted.sql), _expression(live))])
 
 
 def _live_reasons(wanted: Column, shape: Shape) -> tuple[str, ...] | None:
@@ -274,34 +289,3 @@ def _closes_at_end(bare: str) -> bool:
         if depth == 0:
             return at == len(bare) - 1
     return False
-
-
-def shape_digest(shape: Shape) -> str:
-    """Hex sha256 of the normal form: shape, keys and the application's triggers; no comments, statistics, or order of
-    indexes, and none of our own triggers, so that installing the mirror does not make a plan stale."""
-    normal = {
-        "table": str(shape.table),
-        "kind": shape.kind,
-        "engine": shape.engine,
-        "collation": shape.collation,
-        "row_format": shape.row_format,
-        "partitioned": shape.partitioned,
-        "columns": [_plain(c) for c in shape.columns],
-        "indexes": sorted((_plain(i) for i in shape.indexes), key=lambda i: str(i["name"])),
-        "foreign_keys": sorted((_plain(f) for f in shape.foreign_keys), key=lambda f: str(f["name"])),
-        "referenced_by": sorted([str(t), f.name, f.on_delete, f.on_update] for t, f in shape.referenced_by),
-        "checks": sorted(shape.checks),
-        "triggers": [asdict(t) for t in shape.triggers if not is_ours(t)],
-        "key": shape.key,
-    }
-    return hashlib.sha256(json.dumps(normal, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def is_ours(trigger: Trigger) -> bool:
-    """Whether a rollout installed the trigger: its name says so."""
-    return trigger.name.startswith(OUR_TRIGGERS)
-
-
-def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
-    notes = ("comment", "writer", "retire", "serves")
-    return {k: v for k, v in asdict(thing).items() if k not in notes}

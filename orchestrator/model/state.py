@@ -142,8 +142,8 @@ class Record:
     hold now. ``done_steps`` are keys of steps of ``phase`` that took effect in this visit. ``walk`` counts how often
     backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
     of being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
-    ``columns_added``, ``indexes_added`` and ``foreign_keys_added`` are what ddl added: all else of the contract was
-    there, and is somebody's.
+    ``columns_added``, ``indexes_added``, ``foreign_keys_added`` and ``checks_added`` are what ddl added: all else of
+    the contract was there, and is somebody's.
     """
 
     id: str
@@ -170,6 +170,7 @@ class Record:
     columns_added: tuple[str, ...] = ()
     indexes_added: tuple[str, ...] = ()
     foreign_keys_added: tuple[str, ...] = ()
+    checks_added: tuple[str, ...] = ()
     note: str = ""
 
     @property

@@ -10,7 +10,70 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from orchestrator.model.contract import Column, ForeignKey, Index, TableName
+from orchestrator.model.contract import TableName
+from orchestrator.model.ddl_step import (
+    AddCheck,
+    AddColumns,
+    AddForeignKey,
+    AddIndex,
+    AddingStep,
+    ChangeColumn,
+    DdlStep,
+    DropCheck,
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+    DroppingStep,
+    ExclusiveDdlStep,
+    GhostAlter,
+    NativeDdlStep,
+    ProveForeignKey,
+    SetDefault,
+)
+
+__all__ = [
+    "AddCheck",
+    "AddColumns",
+    "AddForeignKey",
+    "AddIndex",
+    "AddingStep",
+    "CatchUp",
+    "ChangeColumn",
+    "CloseRollout",
+    "Compare",
+    "DdlStep",
+    "Drain",
+    "DropCheck",
+    "DropColumns",
+    "DropForeignKey",
+    "DropIndex",
+    "DroppingStep",
+    "ExclusiveDdlStep",
+    "Fill",
+    "GhostAlter",
+    "InstallTrigger",
+    "KeepFlags",
+    "LowerFlags",
+    "MeasureBaselines",
+    "MirrorStep",
+    "NativeDdlStep",
+    "OpenWrites",
+    "ProveForeignKey",
+    "Quiet",
+    "ReadsStep",
+    "RemoveMirror",
+    "RowsStep",
+    "SetDefault",
+    "SetPercent",
+    "Soak",
+    "Step",
+    "StepClass",
+    "Truth",
+    "WaitStep",
+    "step_class",
+    "step_key",
+    "working_class",
+]
 
 # What a row is held against: n <=> f(o) while the old column is the truth, correspondence while both are written.
 Truth = Literal["old-is-truth", "corresponds"]
@@ -24,95 +87,6 @@ class StepClass(Enum):
     READS = "moves readers or writers of the application"
     URGENT = "the way back: nothing is asked before it"
     PASSIVE = "only looks, or only writes our own rows"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddColumns:
-    kind: Literal["add-columns"] = "add-columns"
-    table: TableName
-    columns: tuple[Column, ...]
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeColumn:
-    """Widen one existing column in place (VARCHAR longer on the same side of 255 bytes, ENUM labels at the end)."""
-
-    kind: Literal["change-column"] = "change-column"
-    table: TableName
-    before: Column
-    after: Column
-    algorithm: str
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddIndex:
-    kind: Literal["add-index"] = "add-index"
-    table: TableName
-    index: Index
-    final_lock_budget_s: float
-    tries: int
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddForeignKey:
-    """Add with checks off, in place; trusted only after ProveForeignKey."""
-
-    kind: Literal["add-foreign-key"] = "add-foreign-key"
-    table: TableName
-    foreign_key: ForeignKey
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProveForeignKey:
-    """The anti-join: no child without its parent."""
-
-    kind: Literal["prove-foreign-key"] = "prove-foreign-key"
-    table: TableName
-    foreign_key: ForeignKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropForeignKey:
-    kind: Literal["drop-foreign-key"] = "drop-foreign-key"
-    table: TableName
-    foreign_key: ForeignKey
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropIndex:
-    kind: Literal["drop-index"] = "drop-index"
-    table: TableName
-    index: Index
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropColumns:
-    kind: Literal["drop-columns"] = "drop-columns"
-    table: TableName
-    columns: tuple[Column, ...]
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GhostAlter:
-    """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
-    the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
-    nothing else is asked for. ``why``: why not the server's own DDL, in one sentence for the plan."""
-
-    kind: Literal["ghost-alter"] = "ghost-alter"
-    table: TableName
-    columns: tuple[Column, ...] = ()
-    changes: tuple[tuple[Column, Column], ...] = ()
-    indexes: tuple[Index, ...] = ()
-    rebuild: bool = False
-    family: tuple[TableName, ...]
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,9 +229,6 @@ class CloseRollout:
     kind: Literal["close-rollout"] = "close-rollout"
 
 
-ExclusiveDdlStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | DropForeignKey | DropIndex | DropColumns
-NativeDdlStep = ExclusiveDdlStep | ProveForeignKey
-DdlStep = NativeDdlStep | GhostAlter
 RowsStep = Fill | Compare
 MirrorStep = InstallTrigger | RemoveMirror
 ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
@@ -268,9 +239,9 @@ Step = DdlStep | RowsStep | MirrorStep | ReadsStep | WaitStep
 def step_class(step: Step) -> StepClass:
     """How the step meets the application."""
     match step:
-        case AddColumns() | ChangeColumn() | AddIndex() | AddForeignKey() | GhostAlter():
+        case AddColumns() | SetDefault() | ChangeColumn() | AddIndex() | AddForeignKey() | AddCheck() | GhostAlter():
             return StepClass.EXCLUSIVE
-        case DropForeignKey() | DropIndex() | DropColumns() | InstallTrigger() | RemoveMirror():
+        case DropForeignKey() | DropIndex() | DropColumns() | DropCheck() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey():
             return StepClass.ROWS
@@ -292,6 +263,10 @@ def step_key(step: Step) -> str:
     match step:
         case ChangeColumn():
             return f"{step.kind}:{step.after.name}"
+        case SetDefault():
+            return f"{step.kind}:{step.column.name}"
+        case AddCheck() | DropCheck():
+            return f"{step.kind}:{step.check.name}"
         case AddIndex() | DropIndex():
             return f"{step.kind}:{step.index.name}"
         case AddForeignKey() | ProveForeignKey() | DropForeignKey():

@@ -14,7 +14,7 @@ from itertools import groupby
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import Shape, Trigger
-from orchestrator.model.shape_diff import shape_digest
+from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.types import parse_type
 from orchestrator.model.walking_key import choose_key
 from orchestrator.mysql.quote import text
@@ -46,7 +46,7 @@ def read_shape(session: Session, table: TableName, key: tuple[str, ...] = ()) ->
     got = _Rows(*session.packet(shape_statements(table)))
     if not got.table:
         return None
-    schema, name, kind, engine, row_format, options, collation, charset = got.table[0]
+    schema, name, kind, engine, row_format, options, collation, charset, partitioned_by = got.table[0]
     columns = tuple(_column(row, table) for row in got.columns)
     indexes = tuple(_index(name, rows) for name, rows in _grouped(got.indexes))
     chosen = choose_key(columns, indexes, key)
@@ -67,6 +67,7 @@ def read_shape(session: Session, table: TableName, key: tuple[str, ...] = ()) ->
         key=chosen.columns,
         key_name=chosen.index,
         key_problem=chosen.problem,
+        partitioned_by=partitioned_by or "",
     )
 
 
@@ -81,7 +82,10 @@ def shape_statements(table: TableName) -> tuple[str, ...]:
     mine = f"TABLE_SCHEMA = {schema} AND TABLE_NAME = {name}"
     return (
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.TABLE_TYPE, t.ENGINE, t.ROW_FORMAT, t.CREATE_OPTIONS,"
-        " t.TABLE_COLLATION, c.CHARACTER_SET_NAME FROM information_schema.TABLES t"
+        " t.TABLE_COLLATION, c.CHARACTER_SET_NAME,"
+        " (SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', p.PARTITION_EXPRESSION, p.SUBPARTITION_EXPRESSION))"
+        " FROM information_schema.PARTITIONS p WHERE p.TABLE_SCHEMA = t.TABLE_SCHEMA AND p.TABLE_NAME = t.TABLE_NAME)"
+        " FROM information_schema.TABLES t"
         " LEFT JOIN information_schema.COLLATION_CHARACTER_SET_APPLICABILITY c ON c.COLLATION_NAME = t.TABLE_COLLATION"
         f" WHERE t.TABLE_SCHEMA = {schema} AND t.TABLE_NAME = {name}",
         "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, CHARACTER_SET_NAME, COLLATION_NAME,"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from orchestrator.model.contract import (
+    Check,
     Column,
     Contract,
     Copy,
@@ -31,6 +32,7 @@ from orchestrator.runbook.tree import Document, Path
 _PART = re.compile(
     r"^(?P<name>`(?:[^`]|``)+`|[^\s(]+)\s*(?:\((?P<prefix>[1-9][0-9]{0,4})\))?\s*(?P<way>asc|desc)?$", re.I
 )
+_EXPRESSION = re.compile(r"^\((?P<sql>.+)\)\s*(?P<way>asc|desc)?$", re.I | re.DOTALL)
 _REFERENCE = re.compile(
     r"^\s*(?:(?P<schema>`(?:[^`]|``)+`|[^\s.(`]+)\.)?(?P<table>`(?:[^`]|``)+`|[^\s.(`]+)\s*\((?P<columns>[^()]+)\)\s*$"
 )
@@ -50,7 +52,7 @@ class Builder:
         """The contract. Meaningful only while ``findings`` stays empty."""
         added = form.contract
         table = TableName(form.table.schema_, form.table.name)
-        if not (added.columns or added.changes or added.indexes or added.foreign_keys):
+        if not (added.columns or added.changes or added.indexes or added.foreign_keys or added.checks):
             self.note(
                 ("contract",), "the contract adds nothing", "columns, indexes or foreign keys", "say what is added"
             )
@@ -60,6 +62,7 @@ class Builder:
             changes=self._columns(added.changes, "changes"),
             indexes=tuple(self._index(f, i) for i, f in enumerate(added.indexes)),
             foreign_keys=tuple(self._foreign_key(f, i, table) for i, f in enumerate(added.foreign_keys)),
+            checks=tuple(Check(f.name, f.sql) for f in added.checks),
             mappings=tuple(self._mapping(f, i, added.columns) for i, f in enumerate(form.mappings)),
             invariants=tuple(Invariant(f.name, f.sql) for f in form.invariants),
             key=tuple(form.table.key or ()),
@@ -75,6 +78,7 @@ class Builder:
         self.once(("contract", "changes"), (x.name for x in c.changes), "changed column")
         self.once(("contract", "indexes"), (x.name for x in c.indexes), "index")
         self.once(("contract", "foreign_keys"), (x.name for x in c.foreign_keys), "foreign key")
+        self.once(("contract", "checks"), (x.name for x in c.checks), "check")
         self.once(("mappings",), (m.new for m in c.mappings), "mapped column")
         self.once(("invariants",), (i.name for i in c.invariants), "invariant")
         self.once(("table", "key"), c.key, "key column")
@@ -113,6 +117,9 @@ class Builder:
             charset=form.charset,
             collation=form.collation,
             invisible=form.invisible,
+            after=form.after or "",
+            generated=form.generated,
+            stored=form.stored,
             comment=form.comment,
             writer=form.writer,
             retire=form.retire,
@@ -121,13 +128,24 @@ class Builder:
     def _index(self, form: forms.IndexForm, at: int) -> Index:
         path: Path = ("contract", "indexes", at, "columns")
         parts = [self._part(text, (*path, i)) for i, text in enumerate(form.columns)]
-        self.once(path, (p.column for p in parts), "index part")
-        return Index(form.name, tuple(parts), unique=form.unique, visible=form.visible, serves=form.serves)
+        self.once(path, (p.expression or p.column for p in parts), "index part")
+        return Index(
+            form.name,
+            tuple(parts),
+            unique=form.unique,
+            visible=form.visible,
+            kind=form.kind.upper(),
+            serves=form.serves,
+        )
 
     def _part(self, text: str, path: Path) -> IndexPart:
+        if functional := _EXPRESSION.match(text.strip()):
+            way = (functional["way"] or "").lower()
+            return IndexPart("", descending=way == "desc", expression=functional["sql"].strip())
         match = _PART.match(text.strip())
         if match is None:
-            self.note(path, f"{text!r} is not a part of an index", "name, name(10) or name desc", "write one of these")
+            expected = "name, name(10), name desc or (expression)"
+            self.note(path, f"{text!r} is not a part of an index", expected, "write one of these")
             return IndexPart(text)
         prefix = int(match["prefix"]) if match["prefix"] else None
         return IndexPart(_unquoted(match["name"]), prefix, descending=(match["way"] or "").lower() == "desc")

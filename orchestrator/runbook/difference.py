@@ -10,7 +10,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.runbook.digest import canonical
 from orchestrator.runbook.load import parse
 
-_NAMED = ("columns", "changes", "indexes", "foreign_keys", "mappings", "invariants")
+_NAMED = ("columns", "changes", "indexes", "foreign_keys", "checks", "mappings", "invariants")
 _ABSENT = "(absent)"
 
 
@@ -27,8 +27,8 @@ def explain_difference(old_text: str, new: Runbook) -> str:
 
 
 def _lines(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
-    for part in new:
-        before, after = old[part], new[part]
+    for part in dict.fromkeys([*new, *old]):
+        before, after = old.get(part, {}), new.get(part, {})
         if before == after:
             continue
         if part in _NAMED and isinstance(before, dict) and isinstance(after, dict):

@@ -17,6 +17,7 @@ from orchestrator.model.contract import (
     Expression,
     ForeignKey,
     Index,
+    IndexPart,
     Mapping,
     Transform,
     ValueMap,
@@ -30,8 +31,10 @@ def digest(contract: Contract) -> str:
 
 
 def canonical(contract: Contract) -> dict[str, object]:
-    """The contract as plain values; two contracts that mean the same are equal here."""
-    return {
+    """The contract as plain values; two contracts that mean the same are equal here. What is not written is left out,
+    so that a newer version, which knows more keys, comes to the same digest."""
+    checks = {"checks": {c.name: {"sql": c.sql} for c in contract.checks}} if contract.checks else {}
+    return checks | {
         "table": {"schema": contract.table.schema, "name": contract.table.name, "key": list(contract.key)},
         "columns": {c.name: _column(c) for c in contract.columns},
         "column order": [c.name for c in contract.columns],
@@ -54,12 +57,19 @@ def _column(column: Column) -> dict[str, object]:
         "collation": column.collation,
         "invisible": column.invisible,
         "comment": column.comment,
+        **({"after": column.after} if column.after else {}),
+        **({"generated": column.generated, "stored": column.stored} if column.generated is not None else {}),
     }
 
 
 def _index(index: Index) -> dict[str, object]:
-    parts = [p.column + (f"({p.prefix})" if p.prefix else "") + (" desc" if p.descending else "") for p in index.parts]
-    return {"columns": parts, "unique": index.unique, "visible": index.visible}
+    kind = {"kind": index.kind} if index.kind != "BTREE" else {}
+    return {"columns": [_part(p) for p in index.parts], "unique": index.unique, "visible": index.visible, **kind}
+
+
+def _part(part: IndexPart) -> str:
+    what = f"({part.expression})" if part.expression is not None else part.column
+    return what + (f"({part.prefix})" if part.prefix else "") + (" desc" if part.descending else "")
 
 
 def _foreign_key(key: ForeignKey) -> dict[str, object]:

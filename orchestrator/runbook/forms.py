@@ -118,6 +118,11 @@ class ColumnForm(Form):
         default=None, pattern=r"^[a-z0-9_]+$", description="Collation. Left out: the table's."
     )
     invisible: bool = Field(default=False, description="Whether SELECT * leaves it out.")
+    after: Name | None = Field(default=None, description="The column behind which it stands. Left out: at the end.")
+    generated: Sql | None = Field(
+        default=None, description="The expression of a generated column; VIRTUAL is only a definition."
+    )
+    stored: bool = Field(default=False, description="STORED instead of VIRTUAL: computed for every row by a copy.")
     comment: str = Field(default="", max_length=1024, description="COMMENT of the column.")
     writer: str = Field(default="", description="Who writes it: for people, not part of the digest.")
     retire: str = Field(default="", description="When it goes, or what goes when it has taken over: for people.")
@@ -126,11 +131,21 @@ class ColumnForm(Form):
 class IndexForm(Form):
     name: Name = Field(description="Name of the index.")
     columns: list[Annotated[str, Field(min_length=1)]] = Field(
-        min_length=1, max_length=16, description="Its parts in order: name, name(10) for a prefix, name desc."
+        min_length=1,
+        max_length=16,
+        description="Its parts in order: name, name(10) for a prefix, name desc, (expression) for a functional part.",
+    )
+    kind: Literal["btree", "fulltext"] = Field(
+        default="btree", description="fulltext is built while every write waits; that needs a waiver."
     )
     unique: bool = Field(default=False, description="Whether it is UNIQUE.")
     visible: bool = Field(default=True, description="Whether the optimizer sees it.")
     serves: str = Field(default="", description="The query that it serves: for people, not part of the digest.")
+
+
+class CheckForm(Form):
+    name: Name = Field(description="Name of the constraint.")
+    sql: Sql = Field(description="Its condition. It is declared NOT ENFORCED: enforcing it is a later contract.")
 
 
 Action = Literal["restrict", "cascade", "set null", "no action"]
@@ -153,6 +168,7 @@ class ContractForm(Form):
     )
     indexes: list[IndexForm] = Field(default_factory=list, description="Every index that is added.")
     foreign_keys: list[ForeignKeyForm] = Field(default_factory=list, description="Every foreign key that is added.")
+    checks: list[CheckForm] = Field(default_factory=list, description="Every CHECK that is added, each NOT ENFORCED.")
     allow_rebuild: str = Field(
         default="",
         description="The reason why the whole table may be rebuilt or copied. Left out: it may not.",

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from orchestrator.model.contract import Column, Contract, Index, IndexPart
 from orchestrator.model.types import Family
 from orchestrator.runbook.fit import literal_problem
+from orchestrator.runbook.lint_words import tokens_of
 from orchestrator.runbook.rules import Breach
 from orchestrator.runbook.tree import Path
 
 _NO_DEFAULT = frozenset({Family.JSON, Family.SPATIAL})
+# Functions whose value hangs on the moment, the session or chance: the server refuses them as defaults (1674), or every
+# row gets another value on each server.
+_NOT_DETERMINISTIC = frozenset(
+    re.findall(
+        r"\w+",
+        """uuid uuid_short rand random_bytes user current_user session_user system_user connection_id database schema
+        sysdate found_rows row_count last_insert_id load_file sleep get_lock release_lock version""",
+    )
+)
 _WIDER = frozenset({"varchar", "varbinary", "enum", "set"})
 _BYTES = {"ascii": 1, "latin1": 1, "binary": 1, "ucs2": 2, "utf8mb3": 3, "utf8": 3}
 _STORED_BYTES = {"tinyint": 1, "smallint": 2, "mediumint": 3, "int": 4, "bigint": 8, "date": 3, "datetime": 8}
@@ -21,12 +32,15 @@ def columns(contract: Contract) -> Iterator[Breach]:
     """New columns and changes."""
     for i, column in enumerate(contract.columns):
         path: Path = ("contract", "columns", i)
-        if not column.null and column.default is None:
+        if not column.null and column.default is None and column.generated is None:
             yield Breach("new-column-not-null", path, f"{column.name} is NOT NULL and has no default")
         yield from _default(column, path)
         yield from _characters(column, path)
+        yield from _generated(column, contract, path)
     for i, column in enumerate(contract.changes):
         path = ("contract", "changes", i)
+        if column.generated is not None or column.after:
+            yield Breach("change-not-widening", path, f"{column.name} shall be moved or generated")
         # With allow_rebuild the live column decides whether the change is a widening; the file alone cannot.
         if column.type.base not in _WIDER and not contract.allow_rebuild:
             yield Breach("change-not-widening", path, f"{column.name} shall become {column.type}")
@@ -40,7 +54,7 @@ def _default(column: Column, path: Path) -> Iterator[Breach]:
         return
     if default.is_expression:
         if not default.text.startswith("CURRENT_TIMESTAMP"):
-            yield Breach("default-expression", (*path, "default"), f"{column.name} has the default {default.text}")
+            yield from _computed_default(column, default.text, path)
         elif column.type.base not in ("datetime", "timestamp"):
             yield Breach("default-unfit", (*path, "default"), f"{default.text} as the default of {column.type}")
         elif default.text != "CURRENT_TIMESTAMP" + (f"({column.type.length})" if column.type.length else ""):
@@ -50,6 +64,28 @@ def _default(column: Column, path: Path) -> Iterator[Breach]:
         yield Breach("default-not-allowed", (*path, "default"), f"{column.name} ({column.type}) has a default")
     elif problem := literal_problem(default.text, column.type, column.charset):
         yield Breach("default-unfit", (*path, "default"), f"the default {default.text!r} of {column.name} {problem}")
+
+
+def _computed_default(column: Column, sql: str, path: Path) -> Iterator[Breach]:
+    if unsafe := sorted(_NOT_DETERMINISTIC & {t.text.lower() for t in tokens_of(sql)}):
+        seen = f"{column.name} has the default {sql}: {unsafe[0].upper()}() gives another value each time"
+        yield Breach("default-unsafe", (*path, "default"), seen)
+
+
+def _generated(column: Column, contract: Contract, path: Path) -> Iterator[Breach]:
+    """A generated column, and an expression as the default of a mapped one."""
+    mapped = next((m for m in contract.mappings if m.new.lower() == column.name.lower()), None)
+    if column.generated is None:
+        default = column.default
+        if column.stored:
+            yield Breach("generated-column", (*path, "stored"), f"{column.name} is stored and has no generated: …")
+        if mapped and default and default.is_expression and not default.text.startswith("CURRENT_TIMESTAMP"):
+            yield Breach("default-expression", (*path, "default"), f"{column.name} has the default {default.text}")
+        return
+    if column.default is not None:
+        yield Breach("generated-column", (*path, "default"), f"{column.name} is generated and has a default")
+    if mapped is not None:
+        yield Breach("generated-mapped", path, f"{column.name} of the mapping {mapped} is generated")
 
 
 def _characters(column: Column, path: Path) -> Iterator[Breach]:
@@ -69,12 +105,12 @@ def indexes(contract: Contract) -> Iterator[Breach]:
     for i, index in enumerate(contract.indexes):
         path: Path = ("contract", "indexes", i)
         for part in index.parts:
-            if column := added.get(part.column.lower()):
+            if (column := added.get(part.column.lower())) and index.kind != "FULLTEXT":
                 yield from _part(index, part, column, path)
         total = sum(_part_bytes(p, added[p.column.lower()]) for p in index.parts if p.column.lower() in added)
-        if total > MAX_INDEX_BYTES:
+        if total > MAX_INDEX_BYTES and index.kind != "FULLTEXT":
             yield Breach("index-too-long", path, f"{index.name} takes {total} bytes in its new columns alone")
-        shape = tuple((p.column.lower(), p.prefix, p.descending) for p in index.parts)
+        shape = tuple((p.expression or p.column.lower(), p.prefix, p.descending) for p in index.parts)
         if shape in shapes:
             yield Breach("index-twice", path, f"{index.name} has the parts of {shapes[shape]}")
         shapes.setdefault(shape, index.name)

@@ -36,9 +36,30 @@ _ALL = (
     ),
     Rule(
         "default-expression",
-        "the default is a literal or CURRENT_TIMESTAMP",
-        "any other expression copies the whole table (1845), and one that is not deterministic is refused (1674)",
-        "use a literal or no default, and let the application write the value",
+        "the default of a mapped column is a literal or CURRENT_TIMESTAMP",
+        "the mirror could not tell a value that was given from one that the server computed",
+        "use a literal or no default, and let the mapping or the application write the value",
+    ),
+    Rule(
+        "default-unsafe",
+        "a default expression gives the same value whenever, wherever and by whomever it is asked",
+        "the server refuses it (1674), or each row and each replica gets another value",
+        "leave the default out, fill old rows by a mapping in SQL, and let the application write the value",
+        waivable=False,
+    ),
+    Rule(
+        "generated-column",
+        "a generated column has an expression, and no default",
+        "MySQL refuses it (1221)",
+        "write generated: alone, with stored: true where it must be",
+        waivable=False,
+    ),
+    Rule(
+        "generated-mapped",
+        "no mapping writes a generated column",
+        "MySQL refuses every write into one (3105)",
+        "leave the mapping out: a VIRTUAL column is INSTANT and needs no backfill",
+        waivable=False,
     ),
     Rule(
         "default-not-allowed",

@@ -5,15 +5,10 @@ Each gets a sentence of its own instead of "unknown key", because a key that is 
 
 from __future__ import annotations
 
-_GENERATED = (
-    "generated columns are not supported: a stored one copies the table, a virtual one needs no rollout",
-    "a plain column and a mapping with follows: true",
-    "add the column as contract.columns and fill it by a mapping",
-)
 _INDEX = (
-    "functional, FULLTEXT and SPATIAL indexes are not supported: they cannot be built with LOCK=NONE",
-    "columns, unique, visible",
-    "build that index outside of a rollout, in a maintenance window",
+    "kinds of index but btree and fulltext are not supported",
+    "columns, unique, visible, kind; a functional part is written in brackets among the columns",
+    "build a SPATIAL index outside of a rollout, in a maintenance window",
 )
 _READER = (
     "readers other than the flag table are not supported",
@@ -21,8 +16,6 @@ _READER = (
     "let the applications ask the flag table; see docs/applications.md",
 )
 UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
-    ("contract", "columns", "*", "generated"): _GENERATED,
-    ("contract", "columns", "*", "stored"): _GENERATED,
     ("contract", "columns", "*", "auto_increment"): (
         "a new AUTO_INCREMENT column is not supported: it rebuilds the table and blocks writes",
         "a column that is nullable or has a default",
@@ -33,7 +26,6 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
         "a column that the application writes",
         "leave on_update out and let the application write the moment",
     ),
-    ("contract", "indexes", "*", "kind"): _INDEX,
     ("contract", "indexes", "*", "type"): _INDEX,
     ("contract", "indexes", "*", "expression"): _INDEX,
     ("gates", "*", "prometheus"): (

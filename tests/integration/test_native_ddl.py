@@ -30,6 +30,7 @@ from orchestrator.model.step import (
     ProveForeignKey,
 )
 from orchestrator.model.types import parse_type
+from orchestrator.model.way import INPLACE, INSTANT
 from orchestrator.mysql.locks import find_tagged
 from orchestrator.sandbox.server import Server
 from tests.support.ddl import Application, Beats, column, columns_of, held, plain_table, site_on
@@ -145,11 +146,11 @@ def test_a_change_keeps_everything_but_the_type(primary: Server, schema: str) ->
     driver = driver_on(primary, table)
     with closing(site_on(primary, Contract(table, ())).connect("test")) as session:
         before = live_shape(session, table)
-        for name, type, algorithm in (("v", "varchar(40)", "INPLACE"), ("e", "enum('a','b','c')", "INSTANT")):
+        for name, type, way in (("v", "varchar(40)", INPLACE), ("e", "enum('a','b','c')", INSTANT)):
             live = before.column(name)
             assert live is not None
             after = replace(live, type=parse_type(type), comment="")
-            step = ChangeColumn(table=table, before=live, after=after, algorithm=algorithm, family=(table,))
+            step = ChangeColumn(table=table, before=live, after=after, way=way, family=(table,))
             assert driver.observe(step) is Seen.ABSENT
             outcome = driver.apply(step, Beats())
             assert outcome.result is Result.DONE, outcome

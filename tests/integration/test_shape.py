@@ -16,7 +16,8 @@ from orchestrator.model.contract import (
     TableName,
 )
 from orchestrator.model.facts import Shape
-from orchestrator.model.shape_diff import OUR_TRIGGERS, compare_shape, shape_digest
+from orchestrator.model.shape_diff import compare_shape
+from orchestrator.model.shape_digest import OUR_TRIGGERS, shape_digest
 from orchestrator.model.types import parse_type
 from orchestrator.mysql.relation import MIRROR_PREFIX
 from orchestrator.mysql.session import Session

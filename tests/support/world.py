@@ -282,6 +282,9 @@ class Silent:
 
 KINDS = [
     "add-columns",
+    "set-default",
+    "add-check",
+    "drop-check",
     "drop-columns",
     "drop-index",
     "drop-foreign-key",

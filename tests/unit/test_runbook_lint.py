@@ -53,8 +53,10 @@ applications:
 
 BREACHES = [
     ("new-column-not-null", "tries, type: int, null: false, default: 0", "tries, type: int, null: false", 7),
-    ("default-expression", "type: text", "type: json, default: {sql: JSON_ARRAY()}", 10),
-    ("default-expression", "name: kind, type: varchar(9)", "name: kind, type: varchar(36), default: {sql: UUID()}", 8),
+    ("default-expression", "name: kind, type: varchar(9)", "name: kind, type: varchar(36), default: {sql: HEX(1)}", 8),
+    ("default-unsafe", "type: text", "type: varchar(36), default: {sql: UUID()}", 10),
+    ("generated-column", "type: text", "type: int, generated: n + 1, default: 3", 10),
+    ("generated-mapped", "name: kind, type: varchar(9)", "name: kind, type: varchar(9), generated: n + 1", 8),
     ("default-not-allowed", "type: text", "type: text, default: ''", 10),
     ("default-not-allowed", "type: text", "type: json, default: '[]'", 10),
     ("default-unfit", "default: 0", "default: 2147483648", 7),

@@ -318,11 +318,10 @@ class TestKeys:
                 ("renames", "forward: copy"),
             ),
             (lambda t: t.replace("default: 0", "auto_increment: true"), ("AUTO_INCREMENT",)),
-            (lambda t: t.replace("default: 0", "generated: a + 1"), ("generated", "follows")),
             (lambda t: t.replace("default: 0", "on_update: true"), ("ON UPDATE",)),
             (
-                lambda t: t.replace("mappings:", "  indexes: [{name: i, columns: [a], kind: fulltext}]\nmappings:"),
-                ("FULLTEXT", "LOCK=NONE"),
+                lambda t: t.replace("mappings:", "  indexes: [{name: i, columns: [a], type: spatial}]\nmappings:"),
+                ("SPATIAL", "btree"),
             ),
         ],
     )

@@ -17,6 +17,7 @@ from orchestrator.model.step import (
     DropIndex,
 )
 from orchestrator.model.types import parse_type
+from orchestrator.model.way import INPLACE
 from tests.support.shapes import plain_shape
 
 TABLE = TableName("shop", "orders")
@@ -67,7 +68,7 @@ def test_a_foreign_key_waits_for_an_index_of_its_own() -> None:
 def test_a_change_may_change_the_type_only() -> None:
     before = Column("c", parse_type("varchar(10)"), False, Default("x"))
     after = replace(before, type=parse_type("varchar(20)"))
-    step = ChangeColumn(table=TABLE, before=before, after=after, algorithm="INPLACE", family=(TABLE,))
+    step = ChangeColumn(table=TABLE, before=before, after=after, way=INPLACE, family=(TABLE,))
     live = replace(SHAPE, columns=(before,))
     assert (standing(step, live).seen, standing(step, live).left) == (Seen.ABSENT, step)
     assert standing(step, replace(SHAPE, columns=(after,))).seen is Seen.PRESENT

@@ -8,14 +8,14 @@ from contextlib import closing
 from orchestrator.drivers.ddl.standing import standing
 from orchestrator.model.keys import show_key
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.step import AddIndex, NativeDdlStep, ProveForeignKey, step_key
+from orchestrator.model.step import AddIndex, ExclusiveDdlStep, NativeDdlStep, ProveForeignKey, step_key
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, ReplicaLook
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
-from orchestrator.mysql.sql.alter import AlterStep, alter, count_orphans, pins, sample_orphans
+from orchestrator.mysql.sql.alter import alter, count_orphans, pins, sample_orphans
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
@@ -61,12 +61,12 @@ class NativeDdlDriver:
             case Seen.PARTIAL | Seen.PRESENT:
                 return Outcome(Result.DONE, f"{step_key(step)} took effect and stays ({seen.value})")
 
-    def _judge(self, session: Session, step: AlterStep) -> Judged:
+    def _judge(self, session: Session, step: ExclusiveDdlStep) -> Judged:
         found = standing(step, read_shape(session, step.table))
         work = self._work(found.left) if found.left is not None and not found.problem else None
         return Judged(found.seen, work, found.problem, "make the runbook fit the table, or the table the runbook")
 
-    def _work(self, step: AlterStep) -> Exclusive:
+    def _work(self, step: ExclusiveDdlStep) -> Exclusive:
         tag = self._tag(step)
         build = Build(step.final_lock_budget_s, step.tries) if isinstance(step, AddIndex) else None
         return Exclusive(alter(step, tag), tag, step.family, pins(step), build)

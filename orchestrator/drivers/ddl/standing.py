@@ -9,15 +9,18 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import Seen
 from orchestrator.model.shape_diff import column_reasons, index_reasons, key_reasons
 from orchestrator.model.step import (
+    AddCheck,
     AddColumns,
     AddForeignKey,
     AddIndex,
     ChangeColumn,
+    DropCheck,
     DropColumns,
     DropForeignKey,
     DropIndex,
+    ExclusiveDdlStep,
+    SetDefault,
 )
-from orchestrator.mysql.sql.alter import AlterStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +28,30 @@ class Standing:
     """``left`` is what must still be done, None when there is nothing or when ``problem`` says why it cannot be."""
 
     seen: Seen
-    left: AlterStep | None = None
+    left: ExclusiveDdlStep | None = None
     problem: str = ""
 
 
 _PRESENT = Standing(Seen.PRESENT)
 
 
-def standing(step: AlterStep, shape: Shape | None) -> Standing:
+def standing(step: ExclusiveDdlStep, shape: Shape | None) -> Standing:
     """A thing that is there under the wanted name, but otherwise, is not ours to change: UNKNOWN and a reason."""
     if shape is None:
         return Standing(Seen.UNKNOWN, problem=f"{step.table} is not there")
     match step:
         case AddColumns():
             return _columns(step, shape)
+        case SetDefault():
+            return _default(step, shape)
         case ChangeColumn():
             return _change(step, shape)
+        case AddCheck():
+            there = any(c.lower() == step.check.name.lower() for c, _ in shape.checks)
+            return _PRESENT if there else Standing(Seen.ABSENT, step)
+        case DropCheck():
+            there = any(c.lower() == step.check.name.lower() for c, _ in shape.checks)
+            return Standing(Seen.ABSENT, step) if there else _PRESENT
         case AddIndex():
             live = shape.index(step.index.name)
             reasons = None if live is None else index_reasons(step.index, live, shape)
@@ -52,8 +63,8 @@ def standing(step: AlterStep, shape: Shape | None) -> Standing:
         case DropIndex():
             return _PRESENT if shape.index(step.index.name) is None else Standing(Seen.ABSENT, step)
         case DropColumns():
-            there = tuple(c for c in step.columns if shape.column(c.name) is not None)
-            return _some(len(there), len(step.columns), replace(step, columns=there))
+            found = tuple(c for c in step.columns if shape.column(c.name) is not None)
+            return _some(len(found), len(step.columns), replace(step, columns=found))
 
 
 def _columns(step: AddColumns, shape: Shape) -> Standing:
@@ -65,6 +76,18 @@ def _columns(step: AddColumns, shape: Shape) -> Standing:
         elif reasons := column_reasons(wanted, live, shape):
             return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {wanted.name}", reasons))
     return _some(len(missing), len(step.columns), replace(step, columns=tuple(missing)))
+
+
+def _default(step: SetDefault, shape: Shape) -> Standing:
+    """Only the default may be missing."""
+    live = shape.column(step.column.name)
+    if live is None:
+        return Standing(Seen.UNKNOWN, problem=f"column {step.column.name} is not there")
+    if not column_reasons(step.column, live, shape):
+        return _PRESENT
+    if reasons := column_reasons(replace(step.column, default=None), live, shape):
+        return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {live.name}", reasons))
+    return Standing(Seen.ABSENT, step)
 
 
 def _change(step: ChangeColumn, shape: Shape) -> Standing:
@@ -108,13 +131,13 @@ def _served(key: ForeignKey, shape: Shape) -> bool:
     return False
 
 
-def _single(step: AlterStep, what: str, reasons: tuple[str, ...] | None) -> Standing:
+def _single(step: ExclusiveDdlStep, what: str, reasons: tuple[str, ...] | None) -> Standing:
     if reasons is None:
         return Standing(Seen.ABSENT, step)
     return Standing(Seen.UNKNOWN, problem=_otherwise(what, reasons)) if reasons else _PRESENT
 
 
-def _some(left: int, all_: int, step: AlterStep) -> Standing:
+def _some(left: int, all_: int, step: ExclusiveDdlStep) -> Standing:
     if left == 0:
         return _PRESENT
     return Standing(Seen.ABSENT if left == all_ else Seen.PARTIAL, step)

@@ -21,7 +21,7 @@ class Trigger:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking
-    key."""
+    key. ``partitioned_by``: the expressions of its partitions, as the server shows them."""
 
     table: TableName
     kind: str
@@ -39,6 +39,7 @@ class Shape:
     key: tuple[str, ...]
     key_name: str
     key_problem: str = ""
+    partitioned_by: str = ""
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)

@@ -1,8 +1,7 @@
 """The text of every statement that changes the shape of a table. Pure.
 
-Each names its ALGORITHM, because without one the server falls back to a copy in silence; INPLACE says LOCK=NONE as
-well, INSTANT never does (the server refuses the pair). Columns are one statement, every index and key another: one
-ALTER runs with the worst algorithm of its clauses.
+Each names the ALGORITHM and LOCK that the chooser gave its step, because without one the server falls back to a copy
+in silence.
 """
 
 from __future__ import annotations
@@ -12,20 +11,22 @@ from dataclasses import replace
 
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.step import (
+    AddCheck,
     AddColumns,
     AddForeignKey,
     AddIndex,
     ChangeColumn,
+    DropCheck,
     DropColumns,
     DropForeignKey,
     DropIndex,
+    ExclusiveDdlStep,
+    SetDefault,
 )
 from orchestrator.model.types import ColumnType, Family
+from orchestrator.model.way import Way
 from orchestrator.mysql.quote import literal, name, names, table
 
-AlterStep = AddColumns | ChangeColumn | AddIndex | AddForeignKey | DropForeignKey | DropIndex | DropColumns
-INSTANT = "ALGORITHM=INSTANT"
-INPLACE = "ALGORITHM=INPLACE, LOCK=NONE"
 _NUMERIC = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR})
 _CHARACTER = frozenset({Family.TEXT, Family.ENUM, Family.SET})
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -34,43 +35,50 @@ _HEX = re.compile(r"0x([0-9a-f]{2})+", re.IGNORECASE)
 _NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp)\s*(\(\s*\d?\s*\))?", re.IGNORECASE)
 
 
-def alter(step: AlterStep, tag: str) -> str:
-    """The one ALTER of the step; ``tag`` is the comment by which it is found again on the server."""
+def alter(step: ExclusiveDdlStep, tag: str) -> str:
+    """The one ALTER of the step; ``tag`` is the comment by which it is found again on the server.
+
+    Raises ValueError when the step would copy the table: that is never done here.
+    """
+    return f"ALTER {tag} TABLE {table(step.table)} {', '.join(_clauses(step))}, {_named(step.way)}"
+
+
+def _clauses(step: ExclusiveDdlStep) -> list[str]:
     match step:
         case AddColumns():
-            clauses = [f"ADD COLUMN {column_definition(c)}" for c in step.columns]
-            return _alter(step.table, tag, clauses, INSTANT)
+            return [f"ADD COLUMN {column_definition(c)}" for c in step.columns]
+        case SetDefault(column=column):
+            written = default_text(column.default, column.type) if column.default is not None else "NULL"
+            return [f"ALTER COLUMN {name(column.name)} SET DEFAULT {written}"]
         case ChangeColumn():
             after = replace(step.after, comment=step.after.comment or step.before.comment)
-            return _alter(step.table, tag, [f"MODIFY COLUMN {column_definition(after)}"], _named(step.algorithm))
+            return [f"MODIFY COLUMN {column_definition(after)}"]
         case AddIndex():
-            return _alter(step.table, tag, [f"ADD {index_definition(step.index)}"], INPLACE)
+            return [f"ADD {index_definition(step.index)}"]
         case AddForeignKey():
-            return _alter(step.table, tag, [f"ADD {foreign_key_definition(step.foreign_key)}"], INPLACE)
+            return [f"ADD {foreign_key_definition(step.foreign_key)}"]
+        case AddCheck(check=check):
+            return [f"ADD CONSTRAINT {name(check.name)} CHECK ({check.sql}) NOT ENFORCED"]
+        case DropCheck():
+            return [f"DROP CHECK {name(step.check.name)}"]
         case DropForeignKey():
-            return _alter(step.table, tag, [f"DROP FOREIGN KEY {name(step.foreign_key.name)}"], INPLACE)
+            return [f"DROP FOREIGN KEY {name(step.foreign_key.name)}"]
         case DropIndex():
-            return _alter(step.table, tag, [f"DROP INDEX {name(step.index.name)}"], INPLACE)
+            return [f"DROP INDEX {name(step.index.name)}"]
         case DropColumns():
-            return _alter(step.table, tag, [f"DROP COLUMN {name(c.name)}" for c in step.columns], INSTANT)
+            return [f"DROP COLUMN {name(c.name)}" for c in step.columns]
 
 
-def pins(step: AlterStep) -> tuple[tuple[str, str | int], ...]:
+def pins(step: ExclusiveDdlStep) -> tuple[tuple[str, str | int], ...]:
     """Session variables that the step's ALTER needs, set in its own session only."""
     # With the checks on, the server adds a foreign key by copying the table under a write lock.
     return (("foreign_key_checks", 0),) if isinstance(step, AddForeignKey) else ()
 
 
-def _alter(of: TableName, tag: str, clauses: list[str], how: str) -> str:
-    return f"ALTER {tag} TABLE {table(of)} {', '.join(clauses)}, {how}"
-
-
-def _named(algorithm: str) -> str:
-    """Raises ValueError on an algorithm that locks writers out."""
-    known = {"INSTANT": INSTANT, "INPLACE": INPLACE}
-    if algorithm.upper() not in known:
-        raise ValueError(f"a column is never changed with ALGORITHM={algorithm}")
-    return known[algorithm.upper()]
+def _named(way: Way) -> str:
+    if way.copies:
+        raise ValueError(f"a table is never copied by an ALTER of ours ({way.reason})")
+    return f"ALGORITHM={way.algorithm}" + (f", LOCK={way.lock}" if way.lock else "")
 
 
 def column_definition(column: Column) -> str:
@@ -93,6 +101,8 @@ def column_definition(column: Column) -> str:
         words.append("INVISIBLE")
     if column.comment:
         words.append(f"COMMENT {literal(column.comment)}")
+    if column.after:
+        words.append(f"AFTER {name(column.after)}")
     return " ".join(words)
 
 

@@ -1,0 +1,44 @@
+"""The digest of a live table that a plan's fingerprint holds: everything that changes what a plan would say, and
+nothing that changes by itself (statistics, comments, our own triggers). Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+
+from orchestrator.model.contract import Column, ForeignKey, Index
+from orchestrator.model.facts import Shape, Trigger
+
+OUR_TRIGGERS = "_rollout_"
+
+
+def shape_digest(shape: Shape) -> str:
+    """Hex sha256 of the normal form: shape, keys and the application's triggers; no comments, statistics, or order of
+    indexes, and none of our own triggers, so that installing the mirror does not make a plan stale."""
+    normal = {
+        "table": str(shape.table),
+        "kind": shape.kind,
+        "engine": shape.engine,
+        "collation": shape.collation,
+        "row_format": shape.row_format,
+        "partitioned": shape.partitioned,
+        "columns": [_plain(c) for c in shape.columns],
+        "indexes": sorted((_plain(i) for i in shape.indexes), key=lambda i: str(i["name"])),
+        "foreign_keys": sorted((_plain(f) for f in shape.foreign_keys), key=lambda f: str(f["name"])),
+        "referenced_by": sorted([str(t), f.name, f.on_delete, f.on_update] for t, f in shape.referenced_by),
+        "checks": sorted(shape.checks),
+        "triggers": [asdict(t) for t in shape.triggers if not is_ours(t)],
+        "key": shape.key,
+    }
+    return hashlib.sha256(json.dumps(normal, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def is_ours(trigger: Trigger) -> bool:
+    """Whether a rollout installed the trigger: its name says so."""
+    return trigger.name.startswith(OUR_TRIGGERS)
+
+
+def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
+    notes = ("after", "comment", "writer", "retire", "serves")
+    return {k: v for k, v in asdict(thing).items() if k not in notes}
