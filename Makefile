@@ -13,7 +13,10 @@ export PYTEST_DEBUG_TEMPROOT := $(CURDIR)/.cache
 # Some machines forbid it; without compiled modules every command starts half a second later.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup server demo test test-fast test-long check bench clean
+# Only the demo that asks for it, the tests and the benchmarks need gh-ost.
+GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
+
+.PHONY: setup server gh-ost demo test test-fast test-long check bench clean
 
 setup: server
 
@@ -23,16 +26,19 @@ setup: server
 server: .venv/.ready
 	@$(BIN)/python -m orchestrator.sandbox.mysqld
 
-demo: server
+gh-ost: .venv/.ready
+	@tools/gh-ost/build
+
+demo: server $(GHOST)
 	@$(BIN)/rollout demo $(ARGS)
 
-test: server
+test: server gh-ost
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-fast: .venv/.ready
 	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
 
-test-long: server
+test-long: server gh-ost
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
 
 check: .venv/.ready
@@ -42,7 +48,7 @@ check: .venv/.ready
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/deptry orchestrator phases
 
-bench: server
+bench: server gh-ost
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 clean:

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
 
+from orchestrator.model.contract import TableName
+from orchestrator.model.copying import CopyChange, CopyEnd, CopyStatus, CopyTables
 from orchestrator.model.facts import Facts, FlagFacts, Need
 from orchestrator.model.outcome import Outcome, Progress, Seen, Signal
 from orchestrator.model.runbook import GateSpec, Limits, Runbook
@@ -89,6 +91,69 @@ class Driver(Protocol[StepT]):
 
     def abandon(self, step: StepT) -> Outcome:
         """Clear what a half-done step left, so that nothing but what the state names remains."""
+        ...
+
+
+class CopyRun(Protocol):
+    """One run of a tool that fills a copy of a table. It never cuts over by itself. Nothing here raises."""
+
+    def status(self) -> CopyStatus | None:
+        """The newest that it told; None while it has told nothing."""
+        ...
+
+    def trouble(self) -> str:
+        """Why it must be ended although it runs (silent, deaf, its files gone); "" when all is well."""
+        ...
+
+    def ended(self) -> CopyEnd | None: ...
+
+    def wait(self, wait: bool) -> None:
+        """Stand still, or go on. May be said again at any time."""
+        ...
+
+    def cut_over(self) -> bool:
+        """Allow exactly one attempt. False: it is not in the state to take it."""
+        ...
+
+    def attempts(self) -> int:
+        """How many attempts at the cut-over have begun."""
+        ...
+
+    def end(self) -> None:
+        """The program and all that it started are gone afterwards. What it left on the server is not touched."""
+        ...
+
+
+class CopyTool(Protocol):
+    """A tool that changes a table by filling a copy (gh-ost; Spirit or pt-online-schema-change would be another)."""
+
+    @property
+    def name(self) -> str: ...
+
+    def tables(self, table: TableName) -> CopyTables: ...
+
+    def run_lock(self, table: TableName) -> str:
+        """The named lock that a running tool holds on the server; "" when it takes none."""
+        ...
+
+    def command(self, change: CopyChange) -> Sequence[str]:
+        """The exact command line, secrets hidden. Raises ConfigurationError when there is no program to run."""
+        ...
+
+    def start(self, change: CopyChange) -> CopyRun:
+        """Raises ConfigurationError; nothing runs then."""
+        ...
+
+    def began(self, change: CopyChange) -> bool:
+        """Whether this machine has files of an unfinished run of ours on that table."""
+        ...
+
+    def settle(self, change: CopyChange) -> None:
+        """End what runs of ours on that table on this machine. Nothing to do is fine."""
+        ...
+
+    def clear(self, change: CopyChange) -> None:
+        """As ``settle``, and its files are gone."""
         ...
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import phases
 from orchestrator.checks import all_checks
+from orchestrator.drivers.ddl.copying import CopyDriver
+from orchestrator.drivers.ddl.ghost.tool import GhostTool
 from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.drivers.reads.gates import Gates
 from orchestrator.drivers.reads.ramp import RampDriver
@@ -34,6 +36,7 @@ from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
 from orchestrator.runbook.difference import explain_difference
 from orchestrator.runbook.lint import lint
+from orchestrator.sandbox.places import cache_folder
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
@@ -140,6 +143,7 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
         return observer.look(frozenset({Need.REPLICA_LOCKS})).replica_locks
 
     native, triggers = NativeDdlDriver(site, replicas), TriggerDriver(site, replicas)
+    ghost = GhostTool(site.settings, site.clock, cache_folder() / "gh-ost" / "gh-ost")
     waiting = WaitDriver(site, observer)
     ddl = (
         "add-columns",
@@ -159,4 +163,5 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
     table |= dict.fromkeys(("install-trigger", "remove-mirror"), triggers)
     table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
     table |= dict.fromkeys(reads, ramp)
+    table["ghost-alter"] = CopyDriver(site, ghost, replicas)
     return table | {"fill": FillDriver(site), "compare": CompareDriver(site)}

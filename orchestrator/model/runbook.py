@@ -18,12 +18,23 @@ class RollbackDdl(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class GhostSettings:
+    """How gh-ost works when it is the engine. ``drop_old_table``: the table that was swapped out goes when all is done;
+    else it stays, with all its data, under its new name."""
+
+    chunk_rows: int = 1_000
+    cut_over_tries: int = 10
+    drop_old_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseSettings:
     """The ``phases:`` part of a runbook."""
 
     engine: Engine = "auto"
     final_lock_budget_s: float = 2.0
     index_tries: int = 10
+    gh_ost: GhostSettings = field(default_factory=GhostSettings)
     target_time_s: float = 0.08
     max_batch_rows: int = 5_000
     soak_s: float = 30.0

@@ -67,6 +67,10 @@ class Quiet:
                 return self._held(signal)
             self._clock.sleep(_LOOK_EVERY_S)
 
+    def restart(self) -> None:
+        """The bound counts from now."""
+        self._began_at = self._clock.monotonic()
+
     def back_off(self, build_s: float, jitter: float) -> None:
         """A try failed: wait longer before the next one, with ``jitter`` in 0…1. ``build_s`` was work, not waiting."""
         pause_s = min(_GREATEST_BACK_OFF_S, _BACK_OFF_S * 2.0**self._back_offs)

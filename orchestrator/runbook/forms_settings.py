@@ -51,6 +51,16 @@ def _shape(value: object) -> str:
     return "<list>" if isinstance(value, list) else "<form>"
 
 
+class GhostForm(Form):
+    chunk: int = Field(default=1_000, ge=10, le=100_000, description="Rows that are copied at a time.")
+    cut_over_tries: int = Field(
+        default=10, ge=1, le=60, description="How often the swap is tried before the phase pauses."
+    )
+    old_table: Literal["keep", "drop"] = Field(
+        default="keep", description="What becomes of the table that was swapped out, with all its old data."
+    )
+
+
 class DdlForm(Form):
     engine: Literal["auto", "native", "gh-ost"] = Field(
         default="auto",
@@ -61,6 +71,7 @@ class DdlForm(Form):
     index_tries: int = Field(
         default=10, ge=1, le=100, description="How often that last step is tried before the phase pauses."
     )
+    gh_ost: GhostForm = Field(default_factory=GhostForm, description="How gh-ost works where it is the engine.")
 
 
 class BackfillForm(Form):

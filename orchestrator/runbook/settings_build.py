@@ -9,6 +9,7 @@ from itertools import pairwise
 from orchestrator.model.runbook import (
     DiskSource,
     GateSpec,
+    GhostSettings,
     Limits,
     PhaseSettings,
     ReplicaPolicy,
@@ -39,6 +40,11 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         engine=form.ddl.engine,
         final_lock_budget_s=form.ddl.final_lock_budget,
         index_tries=form.ddl.index_tries,
+        gh_ost=GhostSettings(
+            chunk_rows=form.ddl.gh_ost.chunk,
+            cut_over_tries=form.ddl.gh_ost.cut_over_tries,
+            drop_old_table=form.ddl.gh_ost.old_table == "drop",
+        ),
         target_time_s=form.backfill.target_time,
         max_batch_rows=form.backfill.max_batch,
         soak_s=form.shadow_write.soak,

@@ -19,6 +19,7 @@ from orchestrator.model.step import (
     DropForeignKey,
     DropIndex,
     ExclusiveDdlStep,
+    GhostAlter,
     SetDefault,
 )
 
@@ -65,6 +66,47 @@ def standing(step: ExclusiveDdlStep, shape: Shape | None) -> Standing:
         case DropColumns():
             found = tuple(c for c in step.columns if shape.column(c.name) is not None)
             return _some(len(found), len(step.columns), replace(step, columns=found))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStanding:
+    """As ``Standing``, for a change that a tool makes on a copy of the table, all of it at once."""
+
+    seen: Seen
+    left: GhostAlter | None = None
+    problem: str = ""
+
+
+def copy_standing(step: GhostAlter, shape: Shape | None) -> CopyStanding:
+    """What is missing of the change. A rebuild of the rows alone cannot be seen: it is always missing."""
+    if shape is None:
+        return CopyStanding(Seen.UNKNOWN, problem=f"{step.table} is not there")
+    columns = _columns(AddColumns(table=step.table, columns=step.columns, family=step.family), shape)
+    if columns.problem:
+        return CopyStanding(Seen.UNKNOWN, problem=columns.problem)
+    left_columns = columns.left.columns if isinstance(columns.left, AddColumns) else ()
+    left_changes = []
+    for before, after in step.changes:
+        live = shape.column(after.name)
+        if live is None:
+            return CopyStanding(Seen.UNKNOWN, problem=f"column {after.name} is not there")
+        if column_reasons(after, live, shape):
+            if reasons := column_reasons(before, live, shape):
+                return CopyStanding(Seen.UNKNOWN, problem=_otherwise(f"column {live.name}", reasons))
+            left_changes.append((before, after))
+    left_indexes = []
+    for index in step.indexes:
+        found = shape.index(index.name)
+        if found is None:
+            left_indexes.append(index)
+        elif reasons := index_reasons(index, found, shape):
+            return CopyStanding(Seen.UNKNOWN, problem=_otherwise(f"index {index.name}", reasons))
+    wanted = len(step.columns) + len(step.changes) + len(step.indexes)
+    left = len(left_columns) + len(left_changes) + len(left_indexes)
+    if left == 0 and wanted:
+        return CopyStanding(Seen.PRESENT)
+    rest = replace(step, columns=left_columns, changes=tuple(left_changes), indexes=tuple(left_indexes))
+    return CopyStanding(Seen.ABSENT if left == wanted else Seen.PARTIAL, rest)
 
 
 def _columns(step: AddColumns, shape: Shape) -> Standing:

@@ -21,6 +21,7 @@ from orchestrator.model.step import (
     DropForeignKey,
     DropIndex,
     ExclusiveDdlStep,
+    GhostAlter,
     SetDefault,
 )
 from orchestrator.model.types import ColumnType, Family
@@ -32,6 +33,7 @@ _CHARACTER = frozenset({Family.TEXT, Family.ENUM, Family.SET})
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _BITS = re.compile(r"b'[01]+'|\d+", re.IGNORECASE)
 _HEX = re.compile(r"0x([0-9a-f]{2})+", re.IGNORECASE)
+_ALTER_TABLE = re.compile(r"\balter\s+(/\*.*?\*/\s*)?table\b", re.IGNORECASE | re.DOTALL)
 _NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp)\s*(\(\s*\d?\s*\))?", re.IGNORECASE)
 
 
@@ -67,6 +69,29 @@ def _clauses(step: ExclusiveDdlStep) -> list[str]:
             return [f"DROP INDEX {name(step.index.name)}"]
         case DropColumns():
             return [f"DROP COLUMN {name(c.name)}" for c in step.columns]
+
+
+def copy_clauses(step: GhostAlter) -> str:
+    """What stands behind ALTER TABLE when a tool makes the change on a copy: all of it at once, no algorithm.
+
+    Raises ValueError for what such a tool would read as something else: it takes its text apart by itself, sends it
+    with several statements allowed, and knows a table's name only from words.
+    """
+    clauses = [f"ADD COLUMN {column_definition(c)}" for c in step.columns]
+    for before, after in step.changes:
+        whole = replace(after, comment=after.comment or before.comment)
+        clauses.append(f"MODIFY COLUMN {column_definition(whole)}")
+    clauses += [f"ADD {index_definition(i)}" for i in step.indexes]
+    written = ", ".join(clauses) or "ENGINE=InnoDB"
+    if ";" in written:
+        raise ValueError("a semicolon (in a default, a label or a comment), which would be read as a second statement")
+    if _ALTER_TABLE.search(written):
+        raise ValueError("the words ALTER TABLE (in a default, a label or a comment), which would be read as a command")
+    if "\\" in written:
+        raise ValueError(
+            "a backslash (in a default, a label or a comment), whose meaning hangs on the server's sql_mode"
+        )
+    return written
 
 
 def pins(step: ExclusiveDdlStep) -> tuple[tuple[str, str | int], ...]:

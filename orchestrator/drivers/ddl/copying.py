@@ -1,0 +1,260 @@
+"""A change of the table by a tool that fills a copy and swaps it in, under our beats, whatever tool it is.
+
+The tool's word is never the last: after its end the shape of the table says whether the change took effect. What it
+left is told apart by exact names, our mark and the comment of a stand-in; the old table is data and is dropped only
+when the runbook says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from orchestrator.drivers.ddl.cutover import CutOver
+from orchestrator.drivers.ddl.leftovers import Leftovers
+from orchestrator.drivers.ddl.standing import copy_standing
+from orchestrator.errors import RolloutError
+from orchestrator.model.copying import CopyChange, CopyStatus
+from orchestrator.model.facts import Shape
+from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on
+from orchestrator.model.shape_digest import shape_digest
+from orchestrator.model.step import GhostAlter, step_key
+from orchestrator.mysql import copied
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.look.discovery import find_replicas
+from orchestrator.mysql.quiet import ReplicaLook, stopping
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.shape import read_shape
+from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql.alter import copy_clauses
+from orchestrator.mysql.told import told
+from orchestrator.ports import Beat, CopyRun, CopyTool
+
+_BEAT_EVERY_S = 0.25
+_OTHERWISE = "mend it, or choose phases.ddl.engine: native; then the same command again"
+
+
+class CopyDriver:
+    """Driver of GhostAlter. ``replicas`` shows who holds the table there; None when there are none."""
+
+    def __init__(self, site: Site, tool: CopyTool, replicas: ReplicaLook | None = None) -> None:
+        self._site = site
+        self._tool = tool
+        self._replicas = replicas
+
+    def describe(self, step: GhostAlter) -> Sequence[str]:
+        with closing(self._site.connect("look")) as session:
+            try:
+                return (f"-- {self._tool.name}: {step.why}", *self._tool.command(self._change(session, step)))
+            except ServerError as error:
+                raise told(error, "while the command line was made") from error
+            except ValueError as wrong:
+                return (f"-- {self._tool.name} cannot be told {wrong}",)
+
+    def apply(self, step: GhostAlter, beat: Beat) -> Outcome:
+        with closing(self._site.connect("copy")) as session:
+            try:
+                return self._apply(session, step, beat)
+            except ServerError as error:
+                raise told(error, f"while {self._tool.name} worked on {step.table}", "rollout doctor") from error
+
+    def observe(self, step: GhostAlter) -> Seen:
+        """Ends what still runs of ours on this machine and what the server still runs for it; then the table says it.
+        A change that took effect is tidied up behind."""
+        with closing(self._site.connect("look")) as session:
+            try:
+                left = self._leftovers(session, step)
+                if not left.settle():
+                    return Seen.UNKNOWN
+                found = copy_standing(step, read_shape(session, step.table))
+                done = found.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped())
+                if done:
+                    left.tidy(drop_old=self._site.runbook.phases.gh_ost.drop_old_table)
+                    return Seen.PRESENT
+                return Seen.PARTIAL if left.ours() else found.seen
+            except ServerError as error:
+                raise told(error, f"while looking for what became of {step_key(step)}") from error
+
+    def abandon(self, step: GhostAlter) -> Outcome:
+        """The copy, its log and checkpoints, sockets and files go. A swap that took effect stays."""
+        seen = self.observe(step)
+        if seen is Seen.UNKNOWN:
+            return Outcome(Result.UNKNOWN, f"nobody can say what became of {step_key(step)}")
+        with closing(self._site.connect("look")) as session:
+            try:
+                gone = self._leftovers(session, step).tidy(drop_old=False)
+            except ServerError as error:
+                raise told(error, f"while {step_key(step)} was cleared") from error
+        if seen is Seen.PRESENT:
+            return Outcome(Result.DONE, f"{step_key(step)} took effect and stays")
+        return Outcome(Result.DONE, f"{step_key(step)} left nothing behind{f' ({gone})' if gone else ''}")
+
+    def _apply(self, session: Session, step: GhostAlter, beat: Beat) -> Outcome:
+        shape = read_shape(session, step.table)
+        found = copy_standing(step, shape)
+        if found.seen is Seen.PRESENT:
+            return Outcome(Result.DONE, "was there already")
+        if shape is None or found.left is None:
+            return Outcome(Result.FAILED, found.problem, "a table that the step fits", "make the runbook fit the table")
+        try:
+            change = self._change(session, found.left)
+        except ValueError as wrong:
+            seen = f"{self._tool.name} cannot be told {wrong}"
+            return Outcome(Result.FAILED, seen, "clauses that mean one thing only", _OTHERWISE)
+        if refused := self._refused(session, found.left, shape):
+            return refused
+        left = self._leftovers(session, step)
+        mark = _mark(change, shape)
+        judged = left.judge(mark, may_resume=change.gtid)
+        if isinstance(judged, Outcome):
+            return judged
+        return self._run(session, step, replace(change, resume=judged), shape, mark, beat)
+
+    def _run(
+        self, session: Session, step: GhostAlter, change: CopyChange, shape: Shape, mark: str, beat: Beat
+    ) -> Outcome:
+        """The run from its start to its end, and what the table shows then. Nothing of ours runs afterwards."""
+        began = self._site.clock.monotonic()
+        run = self._tool.start(change)
+        try:
+            stopped = self._accompany(session, run, change, shape, mark, beat)
+        except ServerError:
+            run.end()
+            self._clear_quietly(step)
+            raise
+        finally:
+            run.end()
+        left = self._leftovers(session, step)
+        if not left.settle():
+            return Outcome(Result.UNKNOWN, f"a statement of {self._tool.name} does not end on the server")
+        seconds = round(self._site.clock.monotonic() - began, 3)
+        after = copy_standing(step, read_shape(session, step.table))
+        if after.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped()):
+            kept = left.tidy(drop_old=self._site.runbook.phases.gh_ost.drop_old_table)
+            figures = {"seconds": seconds, **stopped.figures}
+            return Outcome(Result.DONE, f"the table was swapped{f'; {kept}' if kept else ''}", figures=figures)
+        left.tidy(drop_old=False)
+        return replace(stopped, figures={"seconds": seconds, **stopped.figures})
+
+    def _clear_quietly(self, step: GhostAlter) -> None:
+        """A server that is gone keeps what it has until the next command, which knows it by its mark."""
+        with contextlib.suppress(ServerError, RolloutError):
+            self.abandon(step)
+
+    def _accompany(
+        self, session: Session, run: CopyRun, change: CopyChange, shape: Shape, mark: str, beat: Beat
+    ) -> Outcome:
+        """Beat until it ends, or has to be ended. What is told is why, in case that the table shows no change."""
+        clock, limits = self._site.clock, self._site.runbook.limits
+        swap = CutOver(self._site, run, session, shape, self._replicas)
+        marked, waits_since, throttled_s = False, None, 0.0
+        began = last = clock.monotonic()
+        while True:
+            if end := run.ended():
+                return Outcome(
+                    Result.FAILED,
+                    f"{self._tool.name} ended with {end.code}, the table is as it was: {end.words}",
+                    "a swap that the table shows",
+                    "mend what it says, then the same command again",
+                    figures=swap.figures(),
+                )
+            if trouble := run.trouble():
+                return Outcome(
+                    Result.FAILED,
+                    f"{trouble}; it was ended, the table is as it was",
+                    f"a {self._tool.name} that works and answers",
+                    "look at the server and its replicas, then the same command again",
+                    figures=swap.figures(),
+                )
+            status = run.status()
+            marked = marked or (status is not None and self._marked(session, change, mark))
+            now = clock.monotonic()
+            throttled_s, last = (throttled_s + now - last if waits_since is not None else throttled_s), now
+            signal = beat(_progress(status, now - began, throttled_s))
+            if not goes_on(signal):
+                return replace(stopping(signal), figures=swap.figures())
+            run.wait(signal.kind is SignalKind.HOLD)
+            waits = status is not None and bool(status.throttled_by)
+            waits_since = (waits_since or now) if waits or signal.kind is SignalKind.HOLD else None
+            if waits and status is not None and waits_since is not None and now - waits_since > limits.max_wait_s:
+                seen = f"{self._tool.name} has waited for {now - waits_since:.0f} s: {status.throttled_by}"
+                return Outcome(Result.HELD, seen, "replicas that keep up", "mend that, then the same command again")
+            if status is not None and status.ready and marked and signal.kind is SignalKind.GO:
+                if (stopped := swap.give(beat)) is not None:
+                    return stopped
+                continue
+            clock.sleep(_BEAT_EVERY_S)
+
+    def _marked(self, session: Session, change: CopyChange, mark: str) -> bool:
+        names = self._tool.tables(change.table)
+        copied.put_mark(session, change.table, names.checkpoints, mark)
+        return copied.put_mark(session, change.table, names.log, mark)
+
+    def _refused(self, session: Session, step: GhostAlter, shape: Shape) -> Outcome | None:
+        """What no copy may be made of, found before anything is."""
+        if reasons := list(copied.refusals(session, shape)):
+            seen = f"{step.table} cannot have {self._tool.name}: {'; '.join(reasons)}"
+            return Outcome(Result.FAILED, seen, "a table and sessions of which a copy loses nothing", _OTHERWISE)
+        for index in step.indexes:
+            if not index.unique or any(shape.column(c) is None for c in index.columns):
+                continue
+            groups = copied.duplicate_groups(session, step.table, index.columns)
+            if groups:
+                seen = f"{groups} values are there more than once: the unique index {index.name} would lose their rows"
+                return Outcome(Result.FAILED, seen, "no duplicates", "mend these rows, then the same command again")
+        return None
+
+    def _leftovers(self, session: Session, step: GhostAlter) -> Leftovers:
+        return Leftovers(self._site, self._tool, session, self._where(session, step))
+
+    def _change(self, session: Session, step: GhostAlter) -> CopyChange:
+        """Raises ServerError; ValueError when the clauses cannot be told to such a tool."""
+        return replace(self._where(session, step), alter=copy_clauses(step))
+
+    def _where(self, session: Session, step: GhostAlter) -> CopyChange:
+        settings, runbook = self._site.settings, self._site.runbook
+        way = copied.read_way(session)
+        late = set(runbook.replicas.delayed)
+        addresses = [a for a in find_replicas(session, runbook.replicas) if a.hosts and a.name not in late]
+        return CopyChange(
+            rollout=runbook.id,
+            table=step.table,
+            alter="",
+            host="127.0.0.1" if settings.socket else settings.host,
+            port=way.port if settings.socket else settings.port,
+            server_version=way.version,
+            replicas=tuple(f"{a.hosts[0]}:{a.port}" for a in addresses),
+            gtid=way.gtid,
+            encrypted=way.encrypted,
+            chunk_rows=runbook.phases.gh_ost.chunk_rows,
+            max_lag_s=runbook.limits.replication_lag_s,
+            threads_running=runbook.limits.threads_running,
+        )
+
+
+def _mark(change: CopyChange, shape: Shape) -> str:
+    """Rollout and change, by which a run of ours is known again; another ALTER or another table makes another mark."""
+    parts = "\0".join((change.alter, shape_digest(shape)))
+    return f"{change.rollout} {hashlib.sha256(parts.encode()).hexdigest()[:16]}"
+
+
+def _only_rebuilds(step: GhostAlter) -> bool:
+    return not (step.columns or step.changes or step.indexes)
+
+
+def _progress(status: CopyStatus | None, elapsed_s: float, throttled_s: float) -> Progress:
+    if status is None:
+        return Progress(note="starting", elapsed_s=elapsed_s)
+    working_s = max(elapsed_s - throttled_s, 0.001)
+    return Progress(
+        done=status.copied_rows,
+        total=max(status.total_rows, 0),
+        rate_per_s=status.copied_rows / working_s,
+        note=status.note,
+        throttled_s=round(throttled_s, 3),
+        throttled_by=status.throttled_by,
+        elapsed_s=elapsed_s,
+    )

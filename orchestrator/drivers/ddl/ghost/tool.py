@@ -1,0 +1,90 @@
+"""gh-ost as a tool that fills a copy: names, command, files, and the run."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from orchestrator.drivers.ddl.ghost import place as places
+from orchestrator.drivers.ddl.ghost.binary import Binary, find
+from orchestrator.drivers.ddl.ghost.command import arguments
+from orchestrator.drivers.ddl.ghost.process import GhostRun
+from orchestrator.errors import ConfigurationError
+from orchestrator.model.contract import TableName
+from orchestrator.model.copying import CopyChange, CopyTables
+from orchestrator.ports import Clock
+from orchestrator.settings import ServerSettings
+
+# A server id must be nobody else's; replicas of people have small ones.
+_FIRST_SERVER_ID, _SERVER_IDS = 0x4000_0000, 0x2000_0000
+_LONGEST_LOCK = 64
+
+
+class GhostTool:
+    """Implements ports.CopyTool. ``built`` is where ``make gh-ost`` puts its own."""
+
+    name = "gh-ost"
+
+    def __init__(
+        self, settings: ServerSettings, clock: Clock, built: Path, finder: Callable[[Path], Binary] = find
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._built = built
+        self._find = finder
+
+    def tables(self, table: TableName) -> CopyTables:
+        of = table.name
+        return CopyTables(
+            new=f"_{of}_gho",
+            log=f"_{of}_ghc",
+            checkpoints=f"_{of}_ghk",
+            old=f"_{of}_del",
+            sentry="ghost-cut-over-sentry",
+        )
+
+    def run_lock(self, table: TableName) -> str:
+        """As gh-ost names it; hashed when it would be longer than the server takes."""
+        name = f"gh-ost::{table.schema}.{table.name}"
+        if len(name.encode()) <= _LONGEST_LOCK:
+            return name
+        return "gh-ost::" + hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()
+
+    def command(self, change: CopyChange) -> Sequence[str]:
+        program = self._find(self._built)
+        place = self._place(change)
+        shown = shlex.join((str(program.path.name), *arguments(change, place, self._settings.tls, _FIRST_SERVER_ID)))
+        return (
+            f"-- gh-ost {program.version_text}; user and password from its environment, the server id drawn anew",
+            shown,
+        )
+
+    def start(self, change: CopyChange) -> GhostRun:
+        program = self._find(self._built)
+        place = self._place(change)
+        place.clear()
+        place.make()
+        server_id = _FIRST_SERVER_ID + secrets.randbelow(_SERVER_IDS)
+        words = arguments(change, place, self._settings.tls, server_id)
+        run = GhostRun(program.path, words, place, change.table, self._clock)
+        try:
+            run.begin(self._settings)
+        except ConfigurationError:
+            place.clear()
+            raise
+        return run
+
+    def began(self, change: CopyChange) -> bool:
+        return self._place(change).exists
+
+    def settle(self, change: CopyChange) -> None:
+        self._place(change).settle()
+
+    def clear(self, change: CopyChange) -> None:
+        self._place(change).clear()
+
+    def _place(self, change: CopyChange) -> places.Place:
+        return places.place(change.rollout, f"{change.host}:{change.port}", change.table)

@@ -1,0 +1,67 @@
+"""A change made by a tool that fills a copy of the table and swaps it in: what it is asked for, and what it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.model.contract import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyChange:
+    """Everything that a run is called with. ``alter``: the clauses behind ALTER TABLE, one statement. ``replicas``:
+    host:port of all that must keep up. ``encrypted``: the server speaks TLS and so must the tool. ``resume``: go on
+    from the checkpoint of an earlier run of the same change."""
+
+    rollout: str
+    table: TableName
+    alter: str
+    host: str
+    port: int
+    server_version: tuple[int, int, int]
+    replicas: tuple[str, ...]
+    gtid: bool
+    encrypted: bool
+    chunk_rows: int
+    max_lag_s: float
+    threads_running: int
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTables:
+    """Names of the tables that a tool makes beside the one that it changes. ``old`` is the table that was swapped out;
+    ``sentry`` is the comment of an empty stand-in under that name, which holds no data."""
+
+    new: str
+    log: str
+    checkpoints: str
+    old: str
+    sentry: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStatus:
+    """How far a run is. ``total_rows`` 0: nobody knows. ``ready``: only the word for the cut-over is missing.
+    ``throttled_by``: why it stands still of its own accord; ``told_to_wait``: it does because we said so.
+    ``lag_s``: age of the newest change that it has read."""
+
+    copied_rows: int
+    total_rows: int
+    applied_rows: int
+    backlog_rows: int
+    lag_s: float
+    eta_s: float | None
+    ready: bool
+    throttled_by: str
+    told_to_wait: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEnd:
+    """How a run ended. ``code`` is the program's, negative for a signal; ``words``: what it said last, for a person.
+    Neither says whether the table was changed: only the table does."""
+
+    code: int
+    words: str
