@@ -18,6 +18,7 @@ from orchestrator.drivers.reads.gates import Gates
 from orchestrator.drivers.reads.ramp import RampDriver
 from orchestrator.drivers.rows.compare import CompareDriver
 from orchestrator.drivers.rows.fill import FillDriver
+from orchestrator.drivers.rows.replica import ReplicaCompareDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
 from orchestrator.drivers.waiting import WaitDriver
 from orchestrator.engine import Commands, Parts
@@ -51,6 +52,7 @@ def whoami() -> str:
 
 @dataclass(frozen=True, slots=True)
 class App:
+    site: Site
     parts: Parts
     commands: Commands
     planner: Planner
@@ -63,10 +65,11 @@ class App:
         for close in self.closers:
             close()
 
-    def compare(self) -> Outcome:
-        """``rollout verify``: one full comparison by the relation that holds now."""
+    def compare(self, replica: str = "") -> Outcome:
+        """``rollout verify``: one full comparison by the relation that holds now, on the primary or on ``replica``."""
         record = self.planner.present()
-        return compare_now(self.parts, record)
+        driver = ReplicaCompareDriver(self.site, replica) if replica else self.parts.drivers["compare"]
+        return compare_now(self.parts, record, driver)
 
     def missing(self) -> tuple[tuple[MissingPrivilege, ...], tuple[Verdict, ...]]:
         """Privileges that the account lacks, and checks of the server's settings that do not pass."""
@@ -134,7 +137,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         interrupted=around.interrupted,
     )
     return App(
-        parts, Commands(parts), Planner(parts), gates, store, observer, (store.close, observer.close, flags.close)
+        site, parts, Commands(parts), Planner(parts), gates, store, observer, (store.close, observer.close, flags.close)
     )
 
 

@@ -94,14 +94,19 @@ def history(context: typer.Context) -> None:
         print(history_text(events))
 
 
-def verify(context: typer.Context) -> None:
+def verify(
+    context: typer.Context,
+    on: Annotated[
+        str, typer.Option("--on", help="A replica (host:port): its rows, and that they are the primary's.")
+    ] = "",
+) -> None:
     """Compare every row by the relation that holds now. Reads only; 81 when rows differ."""
     from orchestrator.cli.render import verify_text, verify_words
 
     of = shared(context)
     of.interrupts.install()
     with of.opened() as app:
-        outcome = app.compare()
+        outcome = app.compare(on)
         words = verify_words(outcome)
         answer(of, words, verify_text(outcome))
         if words["mismatches"]:

@@ -243,15 +243,15 @@ def verify_words(outcome: Outcome) -> dict[str, Any]:
         "rows_table": int(outcome.figures.get("rows_table", 0)),
         "rows_compared": int(outcome.figures.get("rows_compared", 0)),
         "mismatches": int(outcome.figures.get("mismatches", 0)),
-        "classes": {f"{row[1]}: {row[0]}": int(row[2]) for row in outcome.evidence},
-        "samples": {f"{row[1]}: {row[0]}": row[3].split() for row in outcome.evidence},
+        "classes": {_class_name(row): int(row[2]) for row in outcome.evidence},
+        "samples": {_class_name(row): list(row[3:]) for row in outcome.evidence},
         "seconds": outcome.figures.get("seconds", 0.0),
         "note": outcome.note,
     }
 
 
 def verify_text(outcome: Outcome) -> str:
-    rows = [tuple(row[:4]) for row in outcome.evidence]
+    rows = [(*row[:3], " ".join(row[3:])) for row in outcome.evidence]
     shown = table(rows, ("class", "mapping", "rows", "sample keys")) if rows else ""
     words = verify_words(outcome)
     first = (
@@ -259,6 +259,11 @@ def verify_text(outcome: Outcome) -> str:
         f"{words['mismatches']} mismatches, {words['seconds']:.1f} s"
     )
     return "\n".join(part for part in (first, shown, outcome.note) if part)
+
+
+def _class_name(row: Sequence[str]) -> str:
+    """``status ↔ state: missing``; a class that belongs to no mapping stands alone."""
+    return f"{row[1]}: {row[0]}" if row[1] else row[0]
 
 
 def doctor_text(missing: Sequence[MissingPrivilege], problems: Sequence[Verdict]) -> str:

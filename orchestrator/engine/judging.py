@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, RunbookError
+from orchestrator.model.facts import Need
 from orchestrator.model.runbook import Limits
 from orchestrator.model.step import StepClass
 from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict
 from orchestrator.ports import Check, Clock, Observer
 
+_LOAD = frozenset({Need.LOAD})
 _ERRORS: dict[ProblemKind, type[RolloutError]] = {
     ProblemKind.RUNBOOK: RunbookError,
     ProblemKind.CONFIGURATION: ConfigurationError,
@@ -33,6 +35,10 @@ class Judge:
 
     def during(self, of: StepClass) -> tuple[Verdict, ...]:
         return self._judge(c for c in self.checks if of in c.during)
+
+    def reading(self) -> tuple[Verdict, ...]:
+        """What is due while rows are only read: the load of the server, for a reader puts no replica behind."""
+        return self._judge(c for c in self.checks if c.needs == _LOAD and StepClass.ROWS in c.during)
 
     def everything(self) -> tuple[Verdict, ...]:
         return self._judge(self.checks)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from orchestrator.engine.parts import Parts
 from orchestrator.errors import Held
 from orchestrator.model.facts import Need
-from orchestrator.model.outcome import GO, Outcome, Progress, Signal, SignalKind
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import Compare
+from orchestrator.model.verdict import Judgement
+from orchestrator.ports import Beat
+
+LOOK_EVERY_S = 0.5
+
+
+class Comparing(Protocol):
+    """Whoever compares: here, or on a replica."""
+
+    def apply(self, step: Compare, beat: Beat) -> Outcome: ...
 
 
 class LoneBeat:
-    """A beat that listens to signals only. Its epoch is 0: nothing fenced could be written with it."""
+    """A beat without a lease: it listens to signals, and to the checks of the server's load so far as they can be
+    seen. Its epoch is 0: nothing fenced could be written with it."""
 
     epoch = 0
 
@@ -19,16 +32,39 @@ class LoneBeat:
         self._p = parts
         self._record = record
         self._step = step
+        self._looked_at = float("-inf")
+        self._holding_since: float | None = None
+        self._signal = GO
 
     def __call__(self, progress: Progress) -> Signal:
-        self._p.watcher.progress(self._record, self._step, progress, GO)
-        asked = self._p.interrupted()
-        return GO if asked is None else Signal(SignalKind.ABORT, "interrupted")
+        now = self._p.clock.monotonic()
+        if self._p.interrupted() is not None:
+            self._signal = Signal(SignalKind.ABORT, "interrupted")
+        elif now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            self._signal = self._judged(now)
+        self._p.watcher.progress(self._record, self._step, progress, self._signal)
+        return self._signal
+
+    def _judged(self, now: float) -> Signal:
+        """HOLD while a check holds. What this account cannot see does not hold it: looking needs no more than
+        SELECT."""
+        holding = [v for v in self._p.judge.reading() if v.judgement is Judgement.HOLD]
+        if not holding:
+            self._holding_since = None
+            return GO
+        reason = "; ".join(v.reason for v in holding)
+        self._holding_since = now if self._holding_since is None else self._holding_since
+        if now - self._holding_since > self._p.runbook.limits.max_wait_s:
+            return Signal(SignalKind.STOP, f"held for {now - self._holding_since:.0f} s: {reason}")
+        return Signal(SignalKind.HOLD, reason)
 
 
-def compare_now(parts: Parts, record: Record) -> Outcome:
-    """One full comparison by the relation that holds now. Writes nothing. Raises Held before ddl has added the
-    columns."""
+def compare_now(parts: Parts, record: Record, driver: Comparing) -> Outcome:
+    """One full comparison by the relation that holds now. Writes nothing.
+
+    Raises Held before ddl has added the columns, and when the comparison did not reach the end: a part of a table
+    proves nothing."""
     shape = parts.observer.look(frozenset({Need.SHAPE})).shape
     live = shape.value if shape is not None else None
     missing = [m.new for m in parts.runbook.contract.mappings if live is not None and live.column(m.new) is None]
@@ -39,4 +75,11 @@ def compare_now(parts: Parts, record: Record) -> Outcome:
             f"rollout next --phase {record.next_phase or FORWARD[0]}",
         )
     step = record.comparison("verify", parts.runbook.phases.target_time_s)
-    return parts.drivers[step.kind].apply(step, LoneBeat(parts, record, step))
+    outcome = driver.apply(step, LoneBeat(parts, record, step))
+    if outcome.result not in (Result.DONE, Result.FAILED, Result.BACK):
+        raise Held(
+            f"the comparison did not reach the end of {record.table}: {outcome.note}",
+            "every row compared",
+            "rollout verify again",
+        )
+    return outcome

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator.model.contract import Column, Mapping, Winner
 from orchestrator.model.step import Truth
+from orchestrator.mysql.equality import other_form, same
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.fit import other_form, same
 from orchestrator.mysql.rules import Rule
 from orchestrator.mysql.unset import Unset
 

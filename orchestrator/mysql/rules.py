@@ -8,8 +8,9 @@ from typing import Protocol
 
 from orchestrator.model.contract import Column, Match
 from orchestrator.model.types import Family
+from orchestrator.mysql.equality import exact, same
 from orchestrator.mysql.expression import Ref, read
-from orchestrator.mysql.fit import Fit, exact, same
+from orchestrator.mysql.fit import Fit
 
 
 class Rule(Protocol):

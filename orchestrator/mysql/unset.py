@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
+from orchestrator.mysql.equality import exact, same
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.fit import exact, same
 from orchestrator.mysql.literals import literal
 
 _NOW = re.compile(r"(?:CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(?:\(([0-6]?)\))?", re.IGNORECASE)

@@ -51,7 +51,7 @@ def run(
 
 
 def classes(outcome: Outcome) -> dict[tuple[str, str], tuple[int, str]]:
-    return {(name, mapping): (int(rows), keys) for name, mapping, rows, keys in outcome.evidence}
+    return {(name, mapping): (int(rows), " ".join(keys)) for name, mapping, rows, *keys in outcome.evidence}
 
 
 def test_a_filled_table_has_no_mismatch_and_all_its_rows_were_compared(primary: Server, orders: str) -> None:

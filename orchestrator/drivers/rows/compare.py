@@ -48,7 +48,7 @@ _POLL_S = 0.2
 RECENT_ROWS = 1_000
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """A signal ended the pass."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -98,7 +98,7 @@ class CompareDriver:
         with closing(self._site.connect("compare", _ANSWER_S)) as session:
             try:
                 return self._compared(session, step, listening)
-            except _Ended as ended:
+            except Ended as ended:
                 return ended.outcome
             except ServerError as error:
                 raise told(error, f"comparing {step.table}") from error
@@ -136,7 +136,7 @@ class CompareDriver:
 
     def _patience(self, listening: Listening) -> Patience:
         def wait(seconds: float, reason: str) -> None:
-            _heed(listening.wait(seconds, reason), listening)
+            heed(listening.wait(seconds, reason), listening)
 
         return Patience(self._site.clock, self._backoff, wait)
 
@@ -146,7 +146,7 @@ class CompareDriver:
         for found in stretches(comparer.reader, span, size, comparer.patience):
             comparer.judge(found)
             listening.worked(found.rows, listening.elapsed_s - began_s)
-            _heed(listening.go_on(), listening)
+            heed(listening.go_on(), listening)
             began_s = listening.elapsed_s
 
     def _newest(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> None:
@@ -162,7 +162,7 @@ class CompareDriver:
             keys = [read_key(reader.space, r) for r in ask(partial(reader.session.query, text))]
             comparer.judge_keys([key for key in keys if key not in met])
             met.update(keys)
-            _heed(listening.go_on(), listening)
+            heed(listening.go_on(), listening)
 
     def _count(self, session: Session, shape: Shape, step: Compare, listening: Listening) -> int:
         """The plain count, which may take long: it runs beside, and is taken back when the work ends meanwhile."""
@@ -172,14 +172,14 @@ class CompareDriver:
                 signal = listening.go_on()
                 if signal.kind is not SignalKind.GO:
                     session.execute(kill_query(count.process_id))
-                    _heed(signal, listening)
+                    heed(signal, listening)
             return count.rows()
 
 
-def _heed(signal: Signal, listening: Listening) -> None:
-    """Raises _Ended for every signal but GO."""
+def heed(signal: Signal, listening: Listening) -> None:
+    """Raises Ended for every signal but GO."""
     if signal.kind is not SignalKind.GO:
-        raise _Ended(stopped(signal, "nothing was written, and the comparison begins anew", listening.figures()))
+        raise Ended(stopped(signal, "nothing was written, and the comparison begins anew", listening.figures()))
 
 
 def _behind(reader: Reader, row: Row | None) -> Span:
@@ -208,7 +208,7 @@ def _outcome(step: Compare, tally: Tally, counted: int | None, listening: Listen
         "mismatches": float(tally.mismatches),
         **({} if counted is None else {"rows_table": float(counted)}),
     }
-    evidence = tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in classes)
+    evidence = tuple((c.name, c.mapping, str(c.rows), *c.keys) for c in classes)
     moving = "" if counted in (None, tally.rows_compared) else f" (the table moves: {counted} rows when it was counted)"
     if not tally.mismatches:
         note = f"{tally.rows_compared} rows compared, all hold{moving}"

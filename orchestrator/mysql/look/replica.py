@@ -18,6 +18,7 @@ from orchestrator.mysql.locks import blindness, read_holders
 from orchestrator.mysql.look.unseen import Unseen
 from orchestrator.mysql.quote import name, percent_safe
 from orchestrator.mysql.session import Row, Session
+from orchestrator.mysql.sql import gtid
 from orchestrator.ports import Clock
 
 WORKING_S = 3.0
@@ -146,7 +147,7 @@ def _has_all(session: Session, source: Source, patience_s: float) -> bool | None
         return None
     if patience_s <= 0:
         return bool(session.value("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", (source.transactions,)))
-    late = session.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", (source.transactions, patience_s))
+    late = session.value(gtid.WAIT_FOR, (source.transactions, patience_s))
     return bool(late == 0)
 
 

@@ -103,7 +103,7 @@ def _look_at(watch: _Watch, site: Site, source: Source, asked: Asked, account: A
     label = watch.address.name
     try:
         if watch.session is None:
-            watch.session = _connect(watch.address, site)
+            watch.session = reach(watch.address, site)
         return read_replica(watch.session, label, source, asked, site.clock)
     except Unseen as unseen:
         return ReplicaFacts(label, reachable=False, problem=f"{unseen.reason} {unseen.grant}".strip())
@@ -117,7 +117,7 @@ def _look_at(watch: _Watch, site: Site, source: Source, asked: Asked, account: A
         return ReplicaFacts(label, reachable=False, problem=error.seen)
 
 
-def _connect(address: Address, site: Site) -> Session:
+def reach(address: Address, site: Site) -> Session:
     """A session with the server that the primary means: the uuid is compared. Raises Unseen, ServerUnreachable."""
     if not address.hosts:
         raise Unseen(_NO_ADDRESS)
