@@ -465,13 +465,13 @@ def test_a_read_only_server_and_a_replica_are_seen_as_such(pair: Pair, schema: s
     assert server is not None
     assert server.value is not None
     assert server.value.is_replica is True
-    ((was,),) = sql(pair.replica, "SELECT @@GLOBAL.read_only")
+    ((was, super_was),) = sql(pair.replica, "SELECT @@GLOBAL.read_only, @@GLOBAL.super_read_only")
     script(pair.replica, "SET GLOBAL read_only = 1")
     try:
         with observing(pair.replica, runbook(schema)) as observer:
             server = observer.look(frozenset({Need.SERVER})).server
     finally:
-        script(pair.replica, f"SET GLOBAL super_read_only = 0; SET GLOBAL read_only = {was}")
+        script(pair.replica, f"SET GLOBAL read_only = {was}; SET GLOBAL super_read_only = {super_was}")
     assert server is not None
     assert server.value is not None
     assert server.value.read_only
