@@ -49,6 +49,7 @@ HELD = {
     "timeout_s": "timeout_ms bigint is NULL",
     "status": "state varchar(32) is NULL",
 }
+WAITING = "SELECT COUNT(*) FROM performance_schema.data_locks WHERE OBJECT_SCHEMA = %s AND LOCK_STATUS = 'WAITING'"
 Answer = Callable[[int, Progress], Signal]
 
 
@@ -217,18 +218,50 @@ def test_locked_rows_are_left_without_waiting_and_swept_later(primary: Server, o
     assert unfilled(primary, orders) == 0
 
 
-def test_the_sweep_waits_for_locked_rows_and_goes_on_by_itself(primary: Server, orders: str) -> None:
+def test_the_sweep_waits_for_locked_rows_one_by_one_and_not_by_whole_passes(primary: Server, orders: str) -> None:
+    run(primary, orders)
+    script(primary, "UPDATE orders SET state = NULL WHERE id IN (77, 500)", orders)
     with closing(connect(primary, database=orders, autocommit=False)) as application, application.cursor() as cursor:
-        cursor.execute("UPDATE orders SET note = 'mine' WHERE id = 77")
+        cursor.execute("SELECT id FROM orders WHERE id IN (77, 500) FOR UPDATE")
 
         def release(beats: int, progress: Progress) -> Signal:
-            if progress.note == "sweep-3":
+            if progress.throttled_by.startswith("locked-rows 2"):
                 application.commit()
             return GO
 
         outcome = run(primary, orders, release, pass_name="sweep")
     assert outcome.result is Result.DONE
-    assert outcome.figures["passes"] >= 4
+    assert outcome.figures["passes"] == 2
+    assert outcome.figures["rows_changed"] == 2
+    assert unfilled(primary, orders) == 0
+    assert position(primary, "sweep-1")[1:3] == (2, 0)
+
+
+def test_the_application_waits_for_a_single_row_of_ours_no_longer_than_a_batch_takes(
+    primary: Server, orders: str
+) -> None:
+    """While we wait for its row we hold nothing; an application that queues behind us gets the row at once."""
+    with closing(connect(primary, database=orders, autocommit=False)) as first, first.cursor() as holds:
+        holds.execute("SELECT id FROM orders WHERE id = 77 FOR UPDATE")
+        waited: list[float] = []
+
+        def second() -> None:
+            with closing(connect(primary, database=orders)) as session, session.cursor() as cursor:
+                wait_for(lambda: sql(primary, WAITING, (orders,))[0][0] >= 1)
+                cursor.execute("UPDATE orders SET note = 'free' WHERE id = 78")
+                waiting = threading.Timer(0.3, first.commit)
+                waiting.start()
+                began = time.monotonic()
+                cursor.execute("UPDATE orders SET note = 'queued' WHERE id = 77")
+                waited.append(time.monotonic() - began)
+                waiting.join()
+
+        queued = threading.Thread(target=second)
+        queued.start()
+        outcome = run(primary, orders, pass_name="sweep")
+        queued.join()
+    assert outcome.result is Result.DONE
+    assert waited[0] < 0.3 + 0.5
     assert unfilled(primary, orders) == 0
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work, span_of
 from orchestrator.drivers.rows.table import live_shape
 from orchestrator.drivers.rows.telling import lockers
 from orchestrator.model.facts import Position
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.step import Fill, step_key
 from orchestrator.mysql.errno import ServerError
@@ -24,18 +27,21 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import packets, positions
-from orchestrator.mysql.sql.bounds import Span, key_space
+from orchestrator.mysql.sql.bounds import Span, key_space, show
 from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName
 from orchestrator.mysql.sql.rows import counts, nth_key
 from orchestrator.mysql.sql.state import SERVER_UUID
 from orchestrator.mysql.told import NOT_INSTALLED, told
-from orchestrator.ports import Beat
+from orchestrator.ports import Beat, Clock
 
 _ANSWER_S = 15.0
 _MOST_PASSES = 50
 _UNKNOWN_EPOCH = ":epoch"
 _SWEEP = "sweep-"
+_SAMPLES = 10
+_LOCK_WAIT_S = 1
+_BETWEEN_ROUNDS_S = 0.1
 
 
 class FillDriver:
@@ -67,6 +73,8 @@ class FillDriver:
         """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""
         listening = Listening(beat, self._site.clock)
         with self._session(step) as session:
+            # A batch waits for nothing of the application's; a single row, and the position, for this long at most.
+            session.pin("innodb_lock_wait_timeout", _LOCK_WAIT_S)
             rule, reader = self._load(session, step)
             uuid = str(session.value(SERVER_UUID))
             work = Work(reader, rule, listening, self._backoff, uuid, self._site.tag(step_key(step)))
@@ -99,22 +107,21 @@ class FillDriver:
         resumed = bool(past) and not past[-1].done
         number = len(past) + (0 if resumed else 1)
         passes: list[Position] = []
-        began = clock.monotonic()
         while True:
             size = BatchSize.start(step.target_time_s, step.max_batch_rows)
             run = FillPass(work, self._pass(step, sweep_name(number)), size)
-            passes.append(run.run())
+            position = run.run()
+            until = clock.monotonic() + self._site.runbook.limits.max_wait_s
+            met = _wait_for_rows(run, partial(_before, clock, until))
+            passes.append(_after(position, met, run.remembers_all))
             if not resumed and not passes[-1].rows_changed and not passes[-1].rows_skipped:
                 written = sum(p.rows_changed for p in passes)
                 return _done(work, f"{len(passes)} passes, {written} rows written, the last pass found nothing", passes)
-            late = clock.monotonic() - began > self._site.runbook.limits.max_wait_s
-            if len(passes) >= _MOST_PASSES or (late and passes[-1].rows_skipped):
-                return self._left_over(work, passes[-1], run.skipped_keys)
-            if passes[-1].rows_skipped:
-                run.pause(self._backoff.wait_s(len(passes)), f"locked-rows {passes[-1].rows_skipped} rows")
+            if met.left or len(passes) >= _MOST_PASSES:
+                return self._left_over(work, passes[-1], met.left)
             resumed, number = False, number + 1
 
-    def _left_over(self, work: Work, last: Position, keys: tuple[str, ...]) -> Outcome:
+    def _left_over(self, work: Work, last: Position, left: tuple[Key, ...]) -> Outcome:
         if not last.rows_skipped:
             seen = f"each pass finds rows to write again; the last one wrote {last.rows_changed}"
             return Outcome(
@@ -124,6 +131,7 @@ class FillDriver:
                 "look for a writer that sets new columns to what the old ones do not say",
                 figures=work.listening.figures(),
             )
+        keys = [show(work.reader.space, key) for key in left[:_SAMPLES]]
         who = lockers(work.reader.session, work.reader.space.table)
         return Outcome(
             Result.HELD,
@@ -162,6 +170,47 @@ class FillDriver:
 
     def _pass(self, step: Fill, name: str) -> PassName:
         return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Met:
+    """What the single-row pass brought: rows that it met, rows of these that it wrote, keys that stay locked."""
+
+    rows: int
+    written: int
+    left: tuple[Key, ...]
+
+
+def _before(clock: Clock, until: float) -> bool:
+    return clock.monotonic() < until
+
+
+def _wait_for_rows(run: FillPass, goes_on: Callable[[], bool]) -> _Met:
+    """Wait for the rows that a pass had to leave, one by one and round after round, as long as ``goes_on``.
+
+    So a row that is locked at every moment at which a pass comes by does not cost whole passes.
+    """
+    left, met, written = run.skipped, 0, 0
+    while left and goes_on():
+        later = []
+        for key in left:
+            changed = run.wait_for_row(key) if goes_on() else None
+            if changed is None:
+                later.append(key)
+            else:
+                met, written = met + 1, written + changed
+        if len(later) == len(left):
+            run.pause(_BETWEEN_ROUNDS_S, f"locked-rows {len(later)} rows")
+        left = tuple(later)
+    return _Met(met, written, left)
+
+
+def _after(position: Position, met: _Met, remembers_all: bool) -> Position:
+    """The pass as it stands once its rows were waited for. A row that it left and that is right by now is in none of
+    the lists."""
+    unmet = 0 if remembers_all else max(0, position.rows_skipped - met.rows - len(met.left))
+    changed = position.rows_changed + met.written
+    return replace(position, rows_changed=changed, rows_skipped=len(met.left) + unmet)
 
 
 def _next_name(step: Fill, last: Position | None) -> str:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from orchestrator.drivers.rows.listening import Listening, stopped
-from orchestrator.drivers.rows.poison import poisoned
-from orchestrator.drivers.rows.telling import refused, skipped_keys
+from orchestrator.drivers.rows.poison import named, poisoned
+from orchestrator.drivers.rows.telling import refused, still_pending
 from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.facts import Position
-from orchestrator.model.keys import decode_key
+from orchestrator.model.keys import Key, decode_key
 from orchestrator.model.outcome import Outcome, Result, SignalKind
 from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.mysql.filling import FillRule
@@ -28,7 +28,8 @@ from orchestrator.mysql.sql.positions import Fence, PassName, stored
 from orchestrator.mysql.sql.rows import Stretch, estimate, estimate_of
 
 T = TypeVar("T")
-_SAMPLES = 10
+# Keys of locked rows that one pass remembers, to wait for them one by one; the others need another whole pass.
+_REMEMBERED = 1_000
 _READ_ONLY = 1290
 
 
@@ -61,10 +62,13 @@ class FillPass:
         self._size = size
         self._tried = 0
         self._unanswered = False
-        self.skipped_keys: tuple[str, ...] = ()
+        self.skipped: tuple[Key, ...] = ()
+        # Whether ``skipped`` names every row that the whole pass had to leave.
+        self.remembers_all = False
 
     def run(self) -> Position:
         position = self._began()
+        self.remembers_all = not position.rows_skipped
         while not position.done:
             self._listen()
             began_s = self._w.listening.elapsed_s
@@ -72,6 +76,27 @@ class FillPass:
             self._accepts(stretch)
             position = self._moved(position, stretch, began_s)
         return position
+
+    def wait_for_row(self, key: Key) -> int | None:
+        """Fill one row that this pass had to leave, waiting for its lock for a second at most: rows written.
+
+        None: it is still locked, or the server does not answer. Raises Halt, Fenced.
+        """
+        self._listen()
+        fence = Fence(self._of, self._w.listening.epoch, None)
+        statements = packets.single(self._w.reader.space, fence, key, self._w.rule.write, self._w.tag)
+        try:
+            answer = packets.moved(self._w.reader.session.packet(statements))
+        except ServerUnreachable:
+            return None
+        except ServerError as error:
+            if error.is_of_a_row:
+                raise Halt(named(self._w.reader, self._w.rule, key, error)) from error
+            return None
+        if answer.fenced:
+            self._ask(self._read)
+            return None
+        return answer.changed
 
     def _began(self) -> Position:
         """The position row as it stands, created or taken over when need be."""
@@ -232,10 +257,10 @@ class FillPass:
         )
 
     def _remember_skipped(self, span: Span) -> None:
-        room = _SAMPLES - len(self.skipped_keys)
+        room = _REMEMBERED - len(self.skipped)
         if room > 0:
-            more = self._ask(lambda: skipped_keys(self._w.reader, span, self._w.rule, room))
-            self.skipped_keys += more
+            self.skipped += self._ask(lambda: still_pending(self._w.reader, span, self._w.rule, room))
+        self.remembers_all = self.remembers_all and len(self.skipped) < _REMEMBERED
 
     def _listen(self) -> None:
         signal = self._w.listening.go_on()

@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+from orchestrator.model.contract import Column
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.mysql.errno import ServerError
-from orchestrator.mysql.filling import FillRule, Source
+from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import Reader
-from orchestrator.mysql.session import Row
 from orchestrator.mysql.sql import packets
-from orchestrator.mysql.sql.bounds import Span, read_key, show
-from orchestrator.mysql.sql.rows import bytes_of, counts, listed
+from orchestrator.mysql.sql.bounds import Span, among, read_key, show
+from orchestrator.mysql.sql.rows import bytes_of, counts, listed, ref
 
 T = TypeVar("T")
 # Each try halves the rows; what moves meanwhile may cost some more.
@@ -44,7 +45,10 @@ def poisoned(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> Outcome | 
         first = ask(partial(reader.cut, span, rows // 2))
         span = first if _refused(reader, rule, first, ask) is not None else Span(first.hi, span.hi)
     error = _refused(reader, rule, span, ask)
-    return None if error is None else _told(reader, rule, span, error)
+    if error is None:
+        return None
+    row = reader.session.one(listed(reader.space, span, "1 = 1", (), 1, reader.tag))
+    return None if row is None else named(reader, rule, read_key(reader.space, row), error)
 
 
 def _refused(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> ServerError | None:
@@ -61,32 +65,30 @@ def _refused(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> ServerErro
     return None
 
 
-def _told(reader: Reader, rule: FillRule, span: Span, error: ServerError) -> Outcome | None:
-    named = _COLUMN.search(error.text)
-    column = named.group(1).rpartition(".")[2] if named else ""
-    sources = [s for s in rule.sources if not column or s.written.lower() == column.lower()]
-    held = list(dict.fromkeys(s.column for s in sources or rule.sources))
-    rows = reader.session.query(
-        listed(reader.space, span, "1 = 1", [bytes_of(c.name) for c in held], 1, reader.tag),
-    )
-    if not rows:
-        return None
-    key = show(reader.space, read_key(reader.space, rows[0][: len(reader.space.columns)]))
-    lengths = rows[0][len(reader.space.columns) :]
-    values = _values([Source(column, c) for c in held], lengths)
-    where = f"key {key}" + (f", column {column}" if column else "")
+def named(reader: Reader, rule: FillRule, key: Key, error: ServerError) -> Outcome:
+    """The failure that names the row of ``key``, the column if the error does, and what the row holds by type and
+    length. Raises ServerError, ServerUnreachable."""
+    said = _COLUMN.search(error.text)
+    column = said.group(1).rpartition(".")[2] if said else ""
+    sources = [s for s in rule.sources if s.written.lower() == column.lower()] or rule.sources
+    held = list(dict.fromkeys(s.column for s in sources))
+    here = among(reader.space, [key], ref)
+    row = reader.session.one(listed(reader.space, Span(), here, [bytes_of(c.name) for c in held], 1, reader.tag))
+    lengths = row[len(reader.space.columns) :] if row is not None else [None] * len(held)
+    shown = show(reader.space, key)
+    where = f"key {shown}" + (f", column {column}" if column else "")
     return Outcome(
         Result.FAILED,
-        f"the server refuses the row with {where}: {error.number} {error.without_values}{values}",
+        f"the server refuses the row with {where}: {error.number} {error.without_values}{_values(held, lengths)}",
         "rows that the server takes",
         "mend the row, the mapping or what refuses it, then type the same command again: it goes on from there",
-        evidence=(("poison", column, str(error.number), key),),
+        evidence=(("poison", column, str(error.number), shown),),
     )
 
 
-def _values(sources: Sequence[Source], lengths: Row) -> str:
+def _values(columns: Sequence[Column], lengths: Sequence[object]) -> str:
     told = [
-        f"{s.column.name} {s.column.type} is {'NULL' if length is None else f'{int(length)} bytes long'}"
-        for s, length in zip(sources, lengths, strict=True)
+        f"{c.name} {c.type} is {'NULL' if length is None else f'{length} bytes long'}"
+        for c, length in zip(columns, lengths, strict=True)
     ]
     return f"; it holds: {', '.join(told)}" if told else ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import ValueCount
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import Reader
 from orchestrator.mysql.session import Session
-from orchestrator.mysql.sql.bounds import Span, read_key, show
+from orchestrator.mysql.sql.bounds import Span, read_key
 from orchestrator.mysql.sql.rows import listed, row_lockers
 from orchestrator.mysql.values import count_values
 
@@ -28,10 +29,10 @@ def refused(reader: Reader, span: Span, rule: FillRule) -> Outcome:
     )
 
 
-def skipped_keys(reader: Reader, span: Span, rule: FillRule, limit_rows: int) -> tuple[str, ...]:
+def still_pending(reader: Reader, span: Span, rule: FillRule, limit_rows: int) -> tuple[Key, ...]:
     """Some keys of ``span`` that are still pending. Raises ServerError."""
     rows = reader.session.query(listed(reader.space, span, rule.write.pending, (), limit_rows, reader.tag))
-    return tuple(show(reader.space, read_key(reader.space, row)) for row in rows)
+    return tuple(read_key(reader.space, row) for row in rows)
 
 
 def lockers(session: Session, table: TableName) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from orchestrator.model.keys import Key
 from orchestrator.mysql import quote
 from orchestrator.mysql.session import Row
-from orchestrator.mysql.sql.bounds import KeySpace, Span, within
+from orchestrator.mysql.sql.bounds import KeySpace, Span, among, within
 from orchestrator.mysql.sql.positions import Fence, key_text
 from orchestrator.mysql.sql.rows import inner_ref, ref, source
 
@@ -66,6 +66,27 @@ def batch(space: KeySpace, fence: Fence, move: Move, write: Write, tag: str) -> 
     ]
 
 
+def single(space: KeySpace, fence: Fence, key: Key, write: Write, tag: str) -> list[str]:
+    """One row that batches had to leave, waited for; one packet, its answer is for ``moved``.
+
+    Nothing is held while it waits, and one row and the position while it writes. The bound of the wait is the
+    session's ``innodb_lock_wait_timeout``. Counted in the pass that left the row.
+    """
+    here = among(space, [key], ref)
+    return [
+        "START TRANSACTION",
+        f"SELECT {tag} COUNT(*) INTO @there FROM {source(space)} WHERE {here} FOR UPDATE",
+        f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.holder} FOR UPDATE",
+        f"UPDATE {tag} {source(space)} SET {_sets(write)} WHERE {here} AND ({write.pending}) AND @ours = 1",
+        "SET @changed = ROW_COUNT()",
+        f"UPDATE {fence.of.table} SET rows_changed = rows_changed + @changed,"
+        " rows_skipped = GREATEST(rows_skipped, 1) - 1, updated_at = UTC_TIMESTAMP(6)"
+        f" WHERE {fence.of.row} AND @ours = 1",
+        "COMMIT",
+        "SELECT @ours, @changed, 0",
+    ]
+
+
 def trial(space: KeySpace, span: Span, write: Write, tag: str) -> list[str]:
     """The rows of a batch, written and rolled back at once in one packet: to see whether the server takes them."""
     return ["START TRANSACTION", "SET @ours = 1", write_rows(space, span, write, tag), "ROLLBACK"]
@@ -82,13 +103,16 @@ def write_rows(space: KeySpace, span: Span, write: Write, tag: str) -> str:
     The hint keeps the derived table apart; merged into the UPDATE, it would wait.
     """
     keys = ", ".join(inner_ref(c) for c in space.names)
-    sets = [f"{ref(column)} = {sql}" for column, sql in write.assignments]
-    sets += [f"{ref(column)} = {ref(column)}" for column in write.kept]
     return (
         f"UPDATE /*+ NO_MERGE(d) JOIN_ORDER(d, t) */ {tag} {quote.table(space.table)} AS t JOIN (SELECT {keys}"
         f" FROM {source(space, 's')} WHERE {within(space, span, inner_ref)} AND ({write.pending_inner})"
-        f" FOR UPDATE SKIP LOCKED) AS d USING ({quote.names(space.names)}) SET {', '.join(sets)} WHERE @ours = 1"
+        f" FOR UPDATE SKIP LOCKED) AS d USING ({quote.names(space.names)}) SET {_sets(write)} WHERE @ours = 1"
     )
+
+
+def _sets(write: Write) -> str:
+    sets = [f"{ref(column)} = {sql}" for column, sql in write.assignments]
+    return ", ".join([*sets, *(f"{ref(column)} = {ref(column)}" for column in write.kept)])
 
 
 def _rows(space: KeySpace, span: Span, pending: int, write: Write, tag: str) -> list[str]:
@@ -96,6 +120,7 @@ def _rows(space: KeySpace, span: Span, pending: int, write: Write, tag: str) -> 
     return [
         write_rows(space, span, write, tag),
         "SET @changed = ROW_COUNT(), @skipped = 0",
-        f"SELECT {tag} COUNT(*) INTO @skipped FROM {source(space)} WHERE {within(space, span, ref)}"
-        f" AND ({write.pending}) AND @ours = 1 AND @changed < {pending}",
+        # The subquery is evaluated only where the IF asks for it.
+        f"SELECT {tag} IF(@ours = 1 AND @changed < {pending}, (SELECT COUNT(*) FROM {source(space)}"
+        f" WHERE {within(space, span, ref)} AND ({write.pending})), 0) INTO @skipped",
     ]

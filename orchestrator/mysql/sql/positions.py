@@ -51,11 +51,13 @@ class Fence:
 
     @property
     def condition(self) -> str:
-        """Includes that the server still takes writes: a privileged account would write to a demoted primary."""
-        return (
-            f"{self.of.row} AND epoch = {self.epoch} AND position <=> {key_text(self.at)} AND done = 0"
-            " AND @@GLOBAL.read_only = 0"
-        )
+        return f"{self.holder} AND position <=> {key_text(self.at)} AND done = 0"
+
+    @property
+    def holder(self) -> str:
+        """Only that we hold it, and that the server still takes writes: a privileged account would write to a demoted
+        primary."""
+        return f"{self.of.row} AND epoch = {self.epoch} AND @@GLOBAL.read_only = 0"
 
 
 def stored(key: Key | None) -> str | None:
