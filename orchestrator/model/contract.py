@@ -164,9 +164,24 @@ class Invariant:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """The table as it stands before ddl, frozen too: with it, what nobody named can be told from what was there.
+
+    ``collation`` is the table's; "" when the runbook does not say. ``children`` are foreign keys that other tables
+    hold into this one, each with the table that holds it.
+    """
+
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    collation: str = ""
+    children: tuple[tuple[TableName, ForeignKey], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """Everything that this rollout may add to the table, and nothing else. ``allow_rebuild``: the reason why the table
-    may be rebuilt or copied for it, "" when it may not."""
+    may be rebuilt or copied for it, "" when it may not. ``before``: None when nobody wrote it down."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -180,6 +195,7 @@ class Contract:
     old_statements: tuple[str, ...] = ()
     new_statements: tuple[str, ...] = ()
     allow_rebuild: str = ""
+    before: Before | None = None
 
     @property
     def pairs(self) -> tuple[Mapping, ...]:

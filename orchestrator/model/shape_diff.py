@@ -86,7 +86,7 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
     changes = [(c, _live_reasons(c, shape)) for c in contract.changes]
     indexes = [(i, _live_index_reasons(i, shape)) for i in contract.indexes]
     keys = [(f, _live_key_reasons(f, shape)) for f in contract.foreign_keys]
-    checks = [(c, _live_check_reasons(c, shape)) for c in contract.checks]
+    checks = [(c, check_reasons(c, shape)) for c in contract.checks]
     bare = tuple(c for c, r in columns if r and _lacks_its_default(c, shape))
     return ShapeDiff(
         columns_missing=tuple(c for c, r in columns if r is None),
@@ -113,7 +113,8 @@ def _lacks_its_default(wanted: Column, shape: Shape) -> bool:
     return needs_a_second_step(wanted) and _live_reasons(replace(wanted, default=None), shape) == ()
 
 
-def _live_check_reasons(wanted: Check, shape: Shape) -> tuple[str, ...] | None:
+def check_reasons(wanted: Check, shape: Shape) -> tuple[str, ...] | None:
+    """In what the live CHECK of that name is otherwise than wanted; None when there is none."""
     live = next((clause for name, clause in shape.checks if name.lower() == wanted.name.lower()), None)
     return None if live is None else _reasons([("condition", _expression(wanted.sql), _expression(live))])
 

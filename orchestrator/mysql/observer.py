@@ -38,6 +38,7 @@ from orchestrator.mysql.look.replicas import Replicas
 from orchestrator.mysql.look.rights import read_rights
 from orchestrator.mysql.look.server import read_server
 from orchestrator.mysql.look.size import read_row_versions, read_size
+from orchestrator.mysql.look.tables import hidden
 from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, read_account, unseen_because
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape, read_triggers
@@ -177,18 +178,9 @@ class MysqlObserver:
             contract = self._site.runbook.contract
             self._shape = read_shape(session, contract.table, contract.key)
         if self._shape is None:
-            self._why_missing(session, self._site.runbook.table)
-        assert self._shape is not None
+            hidden(session, self._site.runbook.table)
+            raise _Missing
         return self._shape
-
-    def _why_missing(self, session: Session, table: TableName) -> None:
-        """information_schema hides a table from an account without rights on it: only a statement tells which it is."""
-        try:
-            session.query(f"SELECT 1 FROM {quote.table(table)} LIMIT 0")
-        except ServerError as error:
-            if error.is_privilege:
-                raise
-        raise _Missing
 
     def _present(self, session: Session) -> Shape:
         """The table, for readings that have no meaning without one."""

@@ -61,15 +61,27 @@ def _pattern() -> re.Pattern[str]:
 
 def tokenise(sql: str) -> tuple[Token, ...]:
     """Every character of ``sql`` in some token. Raises ValueError at the first one that belongs to none."""
-    pattern, tokens = _pattern(), list[Token]()
-    at = 0
+    tokens, at = list[Token](), 0
     while at < len(sql):
-        match = pattern.match(sql, at)
-        if match is None:
+        token = token_at(sql, at)
+        if token is None:
             raise ValueError(f"cannot be read at {sql[at : at + 20]!r}")
-        tokens.append(Token(_KINDS[match.lastgroup or ""], match.group()))
-        at = match.end()
+        tokens.append(token)
+        at += len(token.text)
     return tuple(tokens)
+
+
+def token_at(sql: str, at: int) -> Token | None:
+    """The token that begins at this position; None when none does."""
+    match = _pattern().match(sql, at)
+    return None if match is None else Token(_KINDS[match.lastgroup or ""], match.group())
+
+
+def string_value(literal: str) -> str:
+    """What a string token in quotes means: escapes resolved, doubled quotes single."""
+    quote = literal[0]
+    meant = re.compile(rf"\\(.)|{quote}{quote}", re.DOTALL)
+    return meant.sub(lambda m: quote if m[1] is None else _ESCAPES.get(m[1], m[1]), literal[1:-1])
 
 
 def single_quoted(string: str) -> str:
@@ -88,11 +100,9 @@ def _as_shown(token: Token) -> str:
     if token.kind is not TokenKind.STRING or token.text[0] not in "'\"":
         return token.text
     quote = token.text[0]
-    inner = token.text[1:-1].replace(quote * 2, quote)
-    return quote + _ESCAPE.sub(lambda m: _ESCAPES.get(m[1], m[1]), inner) + quote
+    return quote + string_value(token.text) + quote
 
 
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _KINDS: dict[str, TokenKind] = {
     "space": TokenKind.SPACE,

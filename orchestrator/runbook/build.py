@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from orchestrator.model.contract import (
+    Before,
     Check,
     Column,
     Contract,
@@ -23,9 +24,9 @@ from orchestrator.model.contract import (
     ValueMap,
     Winner,
 )
+from orchestrator.model.findings import Finding, Wrong
 from orchestrator.runbook import forms
 from orchestrator.runbook.defaults import read_default
-from orchestrator.runbook.findings import Finding, Wrong
 from orchestrator.runbook.forms_settings import RunbookForm
 from orchestrator.runbook.tree import Document, Path
 
@@ -33,6 +34,7 @@ _PART = re.compile(
     r"^(?P<name>`(?:[^`]|``)+`|[^\s(]+)\s*(?:\((?P<prefix>[1-9][0-9]{0,4})\))?\s*(?P<way>asc|desc)?$", re.I
 )
 _EXPRESSION = re.compile(r"^\((?P<sql>.+)\)\s*(?P<way>asc|desc)?$", re.I | re.DOTALL)
+_TABLE = re.compile(r"^\s*(?:(?P<schema>`(?:[^`]|``)+`|[^\s.`]+)\.)?(?P<table>`(?:[^`]|``)+`|[^\s.`]+)\s*$")
 _REFERENCE = re.compile(
     r"^\s*(?:(?P<schema>`(?:[^`]|``)+`|[^\s.(`]+)\.)?(?P<table>`(?:[^`]|``)+`|[^\s.(`]+)\s*\((?P<columns>[^()]+)\)\s*$"
 )
@@ -58,10 +60,10 @@ class Builder:
             )
         contract = Contract(
             table=table,
-            columns=self._columns(added.columns, "columns"),
-            changes=self._columns(added.changes, "changes"),
-            indexes=tuple(self._index(f, i) for i, f in enumerate(added.indexes)),
-            foreign_keys=tuple(self._foreign_key(f, i, table) for i, f in enumerate(added.foreign_keys)),
+            columns=self._columns(added.columns, ("contract", "columns")),
+            changes=self._columns(added.changes, ("contract", "changes")),
+            indexes=self._indexes(added.indexes, ("contract", "indexes")),
+            foreign_keys=self._foreign_keys(added.foreign_keys, ("contract", "foreign_keys"), table),
             checks=tuple(Check(f.name, f.sql) for f in added.checks),
             mappings=tuple(self._mapping(f, i, added.columns) for i, f in enumerate(form.mappings)),
             invariants=tuple(Invariant(f.name, f.sql) for f in form.invariants),
@@ -69,9 +71,26 @@ class Builder:
             old_statements=tuple(form.applications.old),
             new_statements=tuple(form.applications.new),
             allow_rebuild=form.contract.allow_rebuild.strip(),
+            before=self._before(form.table.before, table) if form.table.before is not None else None,
         )
         self._unique_names(contract)
         return contract
+
+    def _before(self, form: forms.BeforeForm, table: TableName) -> Before:
+        path: Path = ("table", "before")
+        keys = self._foreign_keys(form.children, (*path, "children"), table)
+        holders = [_table_name(f.table, table.schema) for f in form.children]
+        before = Before(
+            columns=self._columns(form.columns, (*path, "columns")),
+            indexes=self._indexes(form.indexes, (*path, "indexes")),
+            foreign_keys=self._foreign_keys(form.foreign_keys, (*path, "foreign_keys"), table),
+            collation=form.collation,
+            children=tuple(zip(holders, keys, strict=True)),
+        )
+        self.once((*path, "columns"), (c.name for c in before.columns), "column")
+        self.once((*path, "indexes"), (i.name for i in before.indexes), "index")
+        self.once((*path, "foreign_keys"), (f.name for f in before.foreign_keys), "foreign key")
+        return before
 
     def _unique_names(self, c: Contract) -> None:
         self.once(("contract", "columns"), (x.name for x in c.columns), "column")
@@ -100,8 +119,8 @@ class Builder:
                 self.note((*path, i), line, f"each {what} once", "delete or rename one of the two")
             seen.setdefault(name.lower(), name)
 
-    def _columns(self, written: Sequence[forms.ColumnForm], part: str) -> tuple[Column, ...]:
-        return tuple(self._column(f, ("contract", part, i)) for i, f in enumerate(written))
+    def _columns(self, written: Sequence[forms.ColumnForm], path: Path) -> tuple[Column, ...]:
+        return tuple(self._column(f, (*path, i)) for i, f in enumerate(written))
 
     def _column(self, form: forms.ColumnForm, path: Path) -> Column:
         default = None
@@ -109,6 +128,7 @@ class Builder:
             default = read_default(form.default, form.type)
         except Wrong as wrong:
             self.note((*path, "default"), f"{form.name}: {wrong.seen}", wrong.expected, wrong.next)
+        standing = form if isinstance(form, forms.StandingColumnForm) else None
         return Column(
             name=form.name,
             type=form.type,
@@ -116,6 +136,8 @@ class Builder:
             default=default,
             charset=form.charset,
             collation=form.collation,
+            on_update=standing.on_update if standing else False,
+            auto_increment=standing.auto_increment if standing else False,
             invisible=form.invisible,
             after=form.after or "",
             generated=form.generated,
@@ -125,8 +147,10 @@ class Builder:
             retire=form.retire,
         )
 
-    def _index(self, form: forms.IndexForm, at: int) -> Index:
-        path: Path = ("contract", "indexes", at, "columns")
+    def _indexes(self, written: Sequence[forms.IndexForm], path: Path) -> tuple[Index, ...]:
+        return tuple(self._index(f, (*path, i, "columns")) for i, f in enumerate(written))
+
+    def _index(self, form: forms.IndexForm, path: Path) -> Index:
         parts = [self._part(text, (*path, i)) for i, text in enumerate(form.columns)]
         self.once(path, (p.expression or p.column for p in parts), "index part")
         return Index(
@@ -150,8 +174,12 @@ class Builder:
         prefix = int(match["prefix"]) if match["prefix"] else None
         return IndexPart(_unquoted(match["name"]), prefix, descending=(match["way"] or "").lower() == "desc")
 
-    def _foreign_key(self, form: forms.ForeignKeyForm, at: int, table: TableName) -> ForeignKey:
-        path: Path = ("contract", "foreign_keys", at)
+    def _foreign_keys(
+        self, written: Sequence[forms.ForeignKeyForm], path: Path, table: TableName
+    ) -> tuple[ForeignKey, ...]:
+        return tuple(self._foreign_key(f, (*path, i), table) for i, f in enumerate(written))
+
+    def _foreign_key(self, form: forms.ForeignKeyForm, path: Path, table: TableName) -> ForeignKey:
         match = _REFERENCE.match(form.references)
         if match is None:
             seen = f"{form.references!r} does not name a parent and its columns"
@@ -217,6 +245,14 @@ class Builder:
         if "null_value" in given:
             pairs.append((None, form.null_value))
         return ValueMap(tuple(pairs), Unmapped(form.unmapped), Match(form.match))
+
+
+def _table_name(written: str, schema: str) -> TableName:
+    """``Table`` or ``schema.Table``, each part in backticks or not."""
+    match = _TABLE.match(written)
+    if match is None:
+        return TableName(schema, written)
+    return TableName(_unquoted(match["schema"]) if match["schema"] else schema, _unquoted(match["table"]))
 
 
 def _unquoted(name: str) -> str:

@@ -6,8 +6,8 @@ import re
 from decimal import Decimal, InvalidOperation, localcontext
 
 from orchestrator.model.contract import Default
+from orchestrator.model.findings import Wrong
 from orchestrator.model.types import ColumnType, Family
-from orchestrator.runbook.findings import Wrong
 
 _NOW = re.compile(
     r"^\(?\s*(?:now|current_timestamp|localtimestamp|localtime)\s*(?:\(\s*([0-6]?)\s*\))?\s*\)?$", re.IGNORECASE

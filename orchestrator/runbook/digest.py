@@ -11,6 +11,7 @@ import hashlib
 import json
 
 from orchestrator.model.contract import (
+    Before,
     Column,
     Contract,
     Copy,
@@ -34,17 +35,40 @@ def canonical(contract: Contract) -> dict[str, object]:
     """The contract as plain values; two contracts that mean the same are equal here. What is not written is left out,
     so that a newer version, which knows more keys, comes to the same digest."""
     checks = {"checks": {c.name: {"sql": c.sql} for c in contract.checks}} if contract.checks else {}
-    return checks | {
-        "table": {"schema": contract.table.schema, "name": contract.table.name, "key": list(contract.key)},
-        "columns": {c.name: _column(c) for c in contract.columns},
-        "column order": [c.name for c in contract.columns],
-        "changes": {c.name: _column(c) for c in contract.changes},
-        "indexes": {i.name: _index(i) for i in contract.indexes},
-        "foreign_keys": {f.name: _foreign_key(f) for f in contract.foreign_keys},
-        "mappings": {m.new: _mapping(m) for m in contract.mappings},
-        "invariants": {i.name: i.sql for i in contract.invariants},
-        "applications": {"old": sorted(contract.old_statements), "new": sorted(contract.new_statements)},
+    return (
+        _before(contract.before)
+        | checks
+        | {
+            "table": {"schema": contract.table.schema, "name": contract.table.name, "key": list(contract.key)},
+            "columns": {c.name: _column(c) for c in contract.columns},
+            "column order": [c.name for c in contract.columns],
+            "changes": {c.name: _column(c) for c in contract.changes},
+            "indexes": {i.name: _index(i) for i in contract.indexes},
+            "foreign_keys": {f.name: _foreign_key(f) for f in contract.foreign_keys},
+            "mappings": {m.new: _mapping(m) for m in contract.mappings},
+            "invariants": {i.name: i.sql for i in contract.invariants},
+            "applications": {"old": sorted(contract.old_statements), "new": sorted(contract.new_statements)},
+        }
+    )
+
+
+def _before(before: Before | None) -> dict[str, object]:
+    """Nothing when the runbook does not say what stood before: such contracts keep the digest that they have."""
+    if before is None:
+        return {}
+    stood = {
+        "collation": before.collation,
+        "columns": {c.name: _column(c) | _standing(c) for c in before.columns},
+        "column order": [c.name for c in before.columns],
+        "indexes": {i.name: _index(i) for i in before.indexes},
+        "foreign_keys": {f.name: _foreign_key(f) for f in before.foreign_keys},
+        "children": {f"{t}.{f.name}": _foreign_key(f) for t, f in before.children},
     }
+    return {"before": stood}
+
+
+def _standing(column: Column) -> dict[str, object]:
+    return {"on_update": column.on_update, "auto_increment": column.auto_increment}
 
 
 def _column(column: Column) -> dict[str, object]:

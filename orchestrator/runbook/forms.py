@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
 
+from orchestrator.model.findings import Wrong
 from orchestrator.model.types import ColumnType, parse_type
-from orchestrator.runbook.findings import Wrong
 
 
 class Form(BaseModel):
@@ -74,16 +74,6 @@ Statement = Annotated[str, BeforeValidator(_statement), Field(min_length=1)]
 TypeText = Annotated[
     ColumnType, BeforeValidator(_type), WithJsonSchema({"type": "string", "examples": ["varchar(32)"]})
 ]
-
-
-class TableForm(Form):
-    schema_: Name = Field(alias="schema", description="Schema (database) of the table.")
-    name: Name = Field(description="The physical table.")
-    key: list[Name] | None = Field(
-        default=None,
-        min_length=1,
-        description="Columns of the unique key that rows are walked by. Left out: found by itself.",
-    )
 
 
 class SqlForm(Form):
@@ -157,6 +147,47 @@ class ForeignKeyForm(Form):
     references: str = Field(description="Parent and its columns: Table(id), or schema.Table(a, b).")
     on_delete: Action = Field(default="restrict", description="What becomes of the row when its parent goes.")
     on_update: Action = Field(default="restrict", description="What becomes of the row when its parent's key changes.")
+
+
+class StandingColumnForm(ColumnForm):
+    on_update: bool = Field(default=False, description="ON UPDATE CURRENT_TIMESTAMP.")
+    auto_increment: bool = Field(default=False, description="AUTO_INCREMENT.")
+
+
+class StandingIndexForm(IndexForm):
+    kind: Literal["btree", "fulltext", "spatial"] = Field(  # type: ignore[assignment] # one kind more than can be added
+        default="btree", description="Kind of the index."
+    )
+
+
+class ChildForm(ForeignKeyForm):
+    table: str = Field(min_length=1, description="The table that holds the key, as Table or schema.Table.")
+
+
+class BeforeForm(Form):
+    collation: str = Field(default="", pattern=r"^[a-z0-9_]*$", description="Default collation of the table.")
+    columns: list[StandingColumnForm] = Field(min_length=1, description="Every column, in its physical order.")
+    indexes: list[StandingIndexForm] = Field(
+        default_factory=list, description="Every index; the primary key is called PRIMARY."
+    )
+    foreign_keys: list[ForeignKeyForm] = Field(default_factory=list, description="Every foreign key of the table.")
+    children: list[ChildForm] = Field(
+        default_factory=list, description="Foreign keys of other tables into this one, for their delete rules."
+    )
+
+
+class TableForm(Form):
+    schema_: Name = Field(alias="schema", description="Schema (database) of the table.")
+    name: Name = Field(description="The physical table.")
+    key: list[Name] | None = Field(
+        default=None,
+        min_length=1,
+        description="Columns of the unique key that rows are walked by. Left out: found by itself.",
+    )
+    before: BeforeForm | None = Field(
+        default=None,
+        description="The table as it stands before, frozen too: with it, drift tells later work from what was there.",
+    )
 
 
 class ContractForm(Form):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from orchestrator.runbook.findings import Wrong
+from orchestrator.model.findings import Wrong
 from orchestrator.runbook.forms import (
     ApplicationsForm,
     ContractForm,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orchestrator.model.findings import FileFindings
 from orchestrator.model.runbook import Runbook
 from orchestrator.runbook import settings_build
 from orchestrator.runbook.build import Builder
 from orchestrator.runbook.digest import digest
-from orchestrator.runbook.findings import RunbookFindings
 from orchestrator.runbook.source import clean_text, read_source
 from orchestrator.runbook.tree import read_document
 from orchestrator.runbook.validate import read_form
@@ -20,12 +20,12 @@ def load(path: Path) -> Runbook:
 
 
 def parse(text: str, path: str) -> Runbook:
-    """The runbook that the text means; ``path`` is only named in findings. Raises RunbookFindings, and nothing else."""
+    """The runbook that the text means; ``path`` is only named in findings. Raises FileFindings, and nothing else."""
     text = clean_text(text)
     document = read_document(text, path)
     form, found = read_form(document)
     if form is None or found:
-        raise RunbookFindings(path, found)
+        raise FileFindings(path, found)
     build = Builder(document)
     contract = build.contract(form)
     runbook = Runbook(
@@ -44,5 +44,5 @@ def parse(text: str, path: str) -> Runbook:
         notify=settings_build.notify(form.notify, build),
     )
     if build.findings:
-        raise RunbookFindings(path, build.findings)
+        raise FileFindings(path, build.findings)
     return runbook

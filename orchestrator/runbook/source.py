@@ -5,48 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.errors import RunbookError
-from orchestrator.runbook.findings import Finding, RunbookFindings
+from orchestrator.model.findings import FileFindings, Finding
 
 MAX_BYTES = 1_048_576
 _BOM = "\ufeff"
 
 
-def read_source(path: Path) -> str:
-    """The text with line ends as LF and without a byte-order mark. Raises RunbookError."""
+_MISSING = "name it with -f/--runbook or ROLLOUT_RUNBOOK, or copy runbooks/template.yaml to rollout.yaml"
+
+
+def read_source(path: Path, what: str = "a runbook", missing: str = _MISSING, most_bytes: int = MAX_BYTES) -> str:
+    """The text with line ends as LF and without a byte-order mark. ``what`` and ``missing`` are words for a person.
+    Raises RunbookError."""
     try:
         if path.is_dir():
-            raise RunbookError(
-                f"{path}: this is a directory", "a runbook file", "name the file itself: -f DIRECTORY/NAME.yaml"
-            )
+            raise RunbookError(f"{path}: this is a directory", f"{what}, a file", "name the file itself")
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(most_bytes + 1)
     except FileNotFoundError:
         raise RunbookError(
             f"{path}: there is no such file",
-            "a runbook",
-            "name it with -f/--runbook or ROLLOUT_RUNBOOK, or copy runbooks/template.yaml to rollout.yaml",
+            what,
+            missing,
         ) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise RunbookError(
             f"{path}: cannot be read: {why}", "a file that can be read", "check its owner and mode"
         ) from None
-    if len(raw) > MAX_BYTES:
-        raise RunbookFindings(
-            str(path),
-            [Finding(1, "the file is larger than 1 MiB", "a runbook of some kilobytes", "name the right file")],
-        )
+    if len(raw) > most_bytes:
+        seen = f"the file is larger than {most_bytes // 1_048_576} MiB"
+        raise FileFindings(str(path), [Finding(1, seen, f"{what} of some kilobytes", "name the right file")])
     return clean_text(decode(raw, str(path)))
 
 
 def decode(raw: bytes, path: str) -> str:
-    """UTF-8 only. Raises RunbookFindings with the line of the first byte that is not."""
+    """UTF-8 only. Raises FileFindings with the line of the first byte that is not."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         seen = f"byte {raw[error.start]:#04x} is not UTF-8"
-        raise RunbookFindings(path, [Finding(line, seen, "a file in UTF-8", "save the file as UTF-8")]) from None
+        raise FileFindings(path, [Finding(line, seen, "a file in UTF-8", "save the file as UTF-8")]) from None
 
 
 def clean_text(text: str) -> str:

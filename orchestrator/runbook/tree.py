@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from orchestrator.runbook.findings import Finding, RunbookFindings
+from orchestrator.model.findings import FileFindings, Finding
 from orchestrator.runbook.words import Odd, misread_word, resolve
 
 MAX_DEPTH = 32
@@ -64,7 +64,7 @@ class Document:
 
 
 def read_document(text: str, path: str) -> Document:
-    """Read one YAML document. Raises RunbookFindings when it is no YAML, or not one document of bounded size."""
+    """Read one YAML document. Raises FileFindings when it is no YAML, or not one document of bounded size."""
     root = _Composer(path).compose(text)
     reading = _Reading()
     value = reading.plain(root, ())
@@ -72,7 +72,7 @@ def read_document(text: str, path: str) -> Document:
 
 
 class _Composer:
-    """Events in, one tree out; whatever ends the reading raises RunbookFindings."""
+    """Events in, one tree out; whatever ends the reading raises FileFindings."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -189,7 +189,7 @@ class _Composer:
         )
 
     def _stop(self, line: int, seen: str, expected: str, next: str) -> NoReturn:
-        raise RunbookFindings(self._path, [Finding(line, seen, expected, next)])
+        raise FileFindings(self._path, [Finding(line, seen, expected, next)])
 
 
 class _Reading:
@@ -225,7 +225,7 @@ class _Reading:
 
     def _check_key(self, key: Scalar, path: Path) -> None:
         # `null: false` says of a column that it holds no NULL; there the word is one of ours.
-        ours = key.text == "null" and bool(path[:1] == ("contract",))
+        ours = key.text == "null" and bool(path[:1] == ("contract",) or path[:2] == ("table", "before"))
         if key.plain and not ours and (kind := misread_word(key.text)):
             shown = key.text or "(nothing)"
             self._note(

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.runbook.findings import Finding, Wrong
+from orchestrator.model.findings import Finding, Wrong
 from orchestrator.runbook.forms_settings import RunbookForm
 from orchestrator.runbook.tree import Document, Path
 from orchestrator.runbook.unsupported import CHOICES, UNSUPPORTED, pattern

@@ -10,7 +10,11 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from orchestrator.model.contract import Contract, Expression, TableName, ValueMap
+from orchestrator.app.drift import file_tables, table_on, the_table
+from orchestrator.contract.difference import Kind
+from orchestrator.contract.drift import compare
+from orchestrator.contract.target import Source
+from orchestrator.model.contract import Contract, Expression, ForeignKey, TableName, ValueMap
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import compare_shape
@@ -72,8 +76,22 @@ class Ground:
 
 def _moved(contract: Contract, schema: str) -> Contract:
     """The same contract in another schema."""
-    keys = tuple(replace(f, references=TableName(schema, f.references.name)) for f in contract.foreign_keys)
-    return replace(contract, table=TableName(schema, contract.table.name), foreign_keys=keys)
+
+    def keys(of: tuple[ForeignKey, ...]) -> tuple[ForeignKey, ...]:
+        return tuple(replace(f, references=TableName(schema, f.references.name)) for f in of)
+
+    before = contract.before
+    assert before is not None, "a shipped runbook says what stood before"
+    children = tuple(
+        (TableName(schema, t.name), k)
+        for (t, _), k in zip(before.children, keys(tuple(f for _, f in before.children)), strict=True)
+    )
+    return replace(
+        contract,
+        table=TableName(schema, contract.table.name),
+        foreign_keys=keys(contract.foreign_keys),
+        before=replace(before, foreign_keys=keys(before.foreign_keys), children=children),
+    )
 
 
 def _quoted(text: str) -> str:
@@ -109,6 +127,18 @@ def test_after_the_change_the_live_shape_is_the_contract_exactly(ground: Ground)
     assert diff.complete, diff
     added = [c.name for c in ground.shape().columns][-len(ground.contract.columns) :]
     assert added == [c.name for c in ground.contract.columns]
+
+
+def test_drift_says_same_after_the_change_of_the_server_and_of_its_own_ddl(ground: Ground, primary: Server) -> None:
+    """Contract → DDL → live table → drift; and the table as SHOW CREATE TABLE writes it, read without a server."""
+    before = compare(ground.contract, table_on(ground.session, ground.contract))
+    assert {d.kind for d in before} == {Kind.TARGET_LACKS}
+    ground.expand()
+    assert compare(ground.contract, table_on(ground.session, ground.contract)) == ()
+    names = [row[0] for row in sql(primary, f"SHOW TABLES FROM {ground.schema}")]
+    stored = [sql(primary, f"SHOW CREATE TABLE {ground.schema}.{name(n)}")[0][1] for n in names]
+    tables = file_tables([Source("file.sql", ";\n".join(stored))], "ddl", ground.schema)
+    assert compare(ground.contract, the_table(ground.contract, tables, "file.sql")) == ()
 
 
 def test_every_declared_statement_is_prepared_where_its_version_runs(ground: Ground) -> None:

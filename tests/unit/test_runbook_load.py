@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import Exit, RunbookError
 from orchestrator.model.contract import Copy, Default, Expression, Unmapped, ValueMap
+from orchestrator.model.findings import FileFindings
 from orchestrator.runbook.difference import explain_difference
-from orchestrator.runbook.findings import RunbookFindings
 from orchestrator.runbook.load import load, parse
 from orchestrator.runbook.schema import schema_text
 from orchestrator.runbook.shorten import shorten, write_short_copy
@@ -37,8 +37,8 @@ mappings:
 """
 
 
-def findings(text: str) -> tuple[RunbookFindings, dict[int, list[str]]]:
-    with pytest.raises(RunbookFindings) as caught:
+def findings(text: str) -> tuple[FileFindings, dict[int, list[str]]]:
+    with pytest.raises(FileFindings) as caught:
         parse(text, "x.yaml")
     lines: dict[int, list[str]] = {}
     for finding in caught.value.findings:
@@ -46,7 +46,7 @@ def findings(text: str) -> tuple[RunbookFindings, dict[int, list[str]]]:
     return caught.value, lines
 
 
-def assert_refused(text: str, line: int, *words: str) -> RunbookFindings:
+def assert_refused(text: str, line: int, *words: str) -> FileFindings:
     """The text is refused, the first finding is on that line, and it says all the words in its three parts."""
     error, _ = findings(text)
     first = error.findings[0]
@@ -105,7 +105,7 @@ class TestFile:
     def test_bytes_that_are_no_runbook(self, tmp_path: Path, raw: bytes, line: int, word: str) -> None:
         path = tmp_path / "r.yaml"
         path.write_bytes(raw)
-        with pytest.raises(RunbookFindings) as caught:
+        with pytest.raises(FileFindings) as caught:
             load(path)
         assert caught.value.seen.startswith(f"{path}:{line}: ")
         assert word in caught.value.seen
@@ -507,10 +507,10 @@ def test_the_short_copy_is_the_shortened_runbook(path: Path, seconds: float, tmp
 
 def assert_read_or_refused(text: str) -> None:
     """Either a runbook, or findings with a line; any other exception fails the test by itself."""
-    found: RunbookFindings | None = None
+    found: FileFindings | None = None
     try:
         parse(text, "x.yaml")
-    except RunbookFindings as error:
+    except FileFindings as error:
         found = error
     if found is not None:
         assert re.match(r"x\.yaml:[1-9][0-9]*: ", found.seen)

@@ -1,4 +1,4 @@
-"""What is wrong in a runbook, each with its line; all that one look found is told together."""
+"""What is wrong in a file, each with its line; all that one look found is told together."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class Finding:
         return f"{path}:{self.line}: {self.seen}" if self.line else f"{path}: {self.seen}"
 
 
-class RunbookFindings(RunbookError):
-    """The runbook cannot be used; ``findings`` has all that was found, by line. Never empty."""
+class FileFindings(RunbookError):
+    """The file (runbook, lock, DDL, Prisma schema) cannot be used. ``findings``: all that was found, by line; never
+    empty."""
 
     def __init__(self, path: str, findings: Sequence[Finding]) -> None:
         self.path = path
