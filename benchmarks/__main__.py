@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, stall
+from benchmarks import backfill, command, detection, stall
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -14,6 +14,7 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "status": command.status,
     "backfill": backfill.backfill,
     "memory": backfill.memory,
+    "detection": detection.detection,
     "stall": stall.stall,
     "demo": command.demo,
 }
