@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,3 +114,36 @@ def type_of(server: Server, table: TableName, name: str) -> str:
         (table.schema, table.name, name),
     )
     return str(rows[0][0]) if rows else ""
+
+
+@contextmanager
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files that nobody else uses, with a name that leaves room for a socket's."""
+    folder = Path(tempfile.mkdtemp(prefix="gh-", dir=tempfile.gettempdir()))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _running() -> list[tuple[int, bytes]]:
+    """Processes that were called with a path of this folder for temporary files, and what they were called with."""
+    mark = os.fsencode(tempfile.gettempdir()) + b"/rollout-gh-ost"
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                called = (entry / "cmdline").read_bytes()
+                if mark in called:
+                    found.append((int(entry.name), called))
+    return found
+
+
+def children() -> list[int]:
+    return [pid for pid, _ in _running()]
+
+
+def pid_of_run() -> int | None:
+    return next((pid for pid, called in _running() if b"--execute" in called), None)

@@ -28,7 +28,8 @@ _ASK_AT = 0.6
 _LOOK_EVERY_S = 0.01
 _BEAT_EVERY_S = 0.25
 # From the word to the end of a good attempt gh-ost needs one to four seconds.
-_ATTEMPT_WITHIN_S = 20.0
+_BEGINS_WITHIN_S = 30.0
+_ATTEMPT_WITHIN_S = 60.0
 _ENDS_WITHIN_S = 15.0
 
 
@@ -126,9 +127,12 @@ class CutOver:
         """Until the attempt is over, or a beat asks for the end. A session that waits too long is taken back."""
         clock, signal = self._site.clock, GO
         limit_s = self._site.runbook.limits.stall_budget_s * _ASK_AT
-        began = beat_at = clock.monotonic()
+        began, beat_at = clock.monotonic(), float("-inf")
         pending_since: float | None = None
-        while clock.monotonic() - began < _ATTEMPT_WITHIN_S and not self._run.ended():
+        while not self._run.ended():
+            begun, so_far_s = self._run.attempts() > before, clock.monotonic() - began
+            if so_far_s > (_ATTEMPT_WITHIN_S if begun else _BEGINS_WITHIN_S):
+                return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {so_far_s:.0f} s")
             waiting = copied.waiting_for(self._session, self._shape.table)
             now = clock.monotonic()
             if waiting is None:
@@ -140,7 +144,7 @@ class CutOver:
                     copied.kill_query(self._session, waiting)
                     self._taken_back += 1
             status = self._run.status()
-            if self._run.attempts() > before and waiting is None and status is not None and status.ready:
+            if begun and waiting is None and status is not None and status.ready:
                 break
             if now - beat_at >= _BEAT_EVERY_S:
                 beat_at = now
