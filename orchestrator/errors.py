@@ -114,16 +114,5 @@ class CannotSay(RolloutError):
     code = "cannot-say"
 
 
-class RowsDiffer(RolloutError):
-    """The verifier found rows that do not correspond."""
-
-    exit_code = Exit.ROWS_DIFFER
-    code = "rows-differ"
-
-
-class Temporary(Exception):
-    """Nothing was changed and the same thing may be tried again. Internal: never reaches the operator as such."""
-
-
 class Ambiguous(Exception):
     """The outcome is unknown (a connection died in flight): ask the server before anything else."""

@@ -85,7 +85,7 @@ def _password(flags: ServerFlags, environment: Mapping[str, str], files: Mapping
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
         raise ConfigurationError(f"port {text!r}", "a number from 1 to 65535", "correct --port or ROLLOUT_PORT")
     return int(text)
 
@@ -93,12 +93,17 @@ def _port(text: str) -> int:
 def _from_url(url: str | None) -> dict[str, str]:
     if not url:
         return {}
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # Not with the driver's words: they may repeat a piece of a password.
+        raise UsageError("a URL whose host or port cannot be read", "mysql://user@host:port", "correct --url") from None
     if parts.scheme != "mysql":
         raise UsageError(f"a URL with the scheme {parts.scheme!r}", "mysql://user@host:port", "correct --url")
     if parts.password is not None:
         raise UsageError(
             "the URL holds a password", "no password on the command line", "use ROLLOUT_PASSWORD or an option file"
         )
-    found = {"host": parts.hostname or "", "port": str(parts.port or ""), "user": unquote(parts.username or "")}
+    found = {"host": parts.hostname or "", "port": str(port or ""), "user": unquote(parts.username or "")}
     return {k: v for k, v in found.items() if v}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared
+from orchestrator.cli.shared import answer, shared, write_whole
 from orchestrator.errors import Exit, RunbookError
 
 
@@ -44,12 +43,10 @@ def freeze(
         raise RunbookError(problems[0].seen, problems[0].expected, "rollout lint shows all of them")
     path = Path(runbook.path).with_suffix(".lock")
     text = f"{runbook.digest}\n{canonical(runbook.contract)}\n"
-    frozen = path.read_text(encoding="utf-8") if path.exists() else ""
-    same = frozen == text
+    # What cannot be read as a lock of ours is none, and is written over.
+    same = path.is_file() and path.read_bytes() == text.encode()
     if not check and not same:
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_whole(path, text, "--runbook")
     note = f"{path}: {'is' if same or not check else 'differs from'} the contract {runbook.digest[:8]}"
     answer(of, {"digest": runbook.digest, "lock": str(path), "same": same}, note)
     if check and not same:

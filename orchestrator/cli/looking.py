@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared, show_plan
+from orchestrator.cli.shared import answer, shared, show_plan, write_whole
 from orchestrator.errors import Exit, UsageError
 
 
@@ -44,7 +43,8 @@ def plan(
     with of.opened() as app:
         planned = app.planner.plan(phase)
         if output is not None:
-            _write(output, json.dumps(plan_words(planned), indent=1, ensure_ascii=False, default=str))
+            text = json.dumps(plan_words(planned), indent=1, ensure_ascii=False, default=str)
+            write_whole(output, text, "-o", 0o600)
         show_plan(of, planned, sql=sql)
         if detailed_exitcode and planned.something_to_do:
             raise typer.Exit(int(Exit.SOMETHING_TO_DO))
@@ -153,17 +153,9 @@ def metrics(
 
     of = shared(context)
     with of.opened() as app:
-        serve(app.snapshots, host, port, lambda bound: print(f"http://{host}:{bound}/metrics", flush=True))
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, readable by its owner."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.chmod(0o600)
-        beside.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", "a writable file", "choose another -o"
-        ) from None
+        try:
+            serve(app.snapshots, host, port, lambda bound: print(f"http://{host}:{bound}/metrics", flush=True))
+        except (OSError, OverflowError) as error:
+            raise UsageError(
+                f"{host}:{port} cannot be listened on: {error}", "a free port of this machine", "choose another --port"
+            ) from None

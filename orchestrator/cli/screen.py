@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from orchestrator.model.outcome import Progress, Signal, SignalKind
@@ -78,8 +79,10 @@ class Drawn:
 
     def _draw(self, text: str) -> None:
         width = shutil.get_terminal_size().columns
-        self._stream.write("\r\x1b[2K" + text[: width - 1])
-        self._stream.flush()
+        # A terminal that went away is no reason to stop: its end arrives as a signal, and that is heard in its own way.
+        with suppress(OSError, ValueError):
+            self._stream.write("\r\x1b[2K" + text[: width - 1])
+            self._stream.flush()
 
 
 class Plain:
@@ -104,8 +107,6 @@ class Plain:
         self._told_at = time.monotonic()
         if self._stream is None:
             return
-        try:
+        # Nobody reads any more; the state has the progress.
+        with suppress(OSError, ValueError):
             print(text, file=self._stream, flush=True)
-        except (BrokenPipeError, ValueError):
-            # Nobody reads any more; the state has the progress.
-            return

@@ -108,6 +108,20 @@ def show_plan(of: Shared, plan: Plan, *, sql: bool) -> None:
         raise typer.Exit(int(error.exit_code))
 
 
+def write_whole(path: Path, text: str, option: str, mode: int = 0o644) -> None:
+    """Whole or not at all. Raises UsageError, which names the ``option`` that chose the place."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.chmod(mode)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", "a writable file", f"choose another {option}"
+        ) from None
+
+
 def confirmed(yes: bool, question: str) -> None:
     """Go on only when somebody says so. Raises UsageError without a terminal and without ``-y``."""
     if yes:
@@ -162,7 +176,7 @@ def _leave(code: int) -> None:
 
 
 def _tell(error: RolloutError, wants_json: bool) -> None:
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         if wants_json:
             print(json.dumps(error.as_dict(), ensure_ascii=False))
             return

@@ -231,7 +231,7 @@ def _accepted(texts: list[str] | None) -> tuple[tuple[str, int], ...]:
     pairs = []
     for text in texts or []:
         name, _, count = text.partition("=")
-        if not name or not count.isdigit():
+        if not name or not count.isdecimal():
             raise UsageError(f"--accept-loss {text}", "CLASS=N, as rollout status --meter prints them", "correct it")
         pairs.append((name, int(count)))
     return tuple(pairs)

@@ -121,6 +121,25 @@ def test_2_for_a_url_with_a_password_which_is_not_repeated(here: Small) -> None:
     assert (ran.returncode, "no terminal" in ran.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("where", ["mysql://u:marked-Secret/@h:x", "mysql://u@h:99999", "mysql://u@[::1", "http://u@h"])
+def test_2_for_a_url_that_cannot_be_meant(here: Small, where: str) -> None:
+    ran = run(here.terminal.environment, "--url", where, "status")
+    assert (ran.returncode, "mysql://user@host:port" in ran.stderr) == (2, True)
+    assert "marked-Secret" not in ran.stderr + ran.stdout
+
+
+def test_2_for_a_file_or_a_port_that_cannot_be_had(here: Small) -> None:
+    lock = here.terminal.runbook.with_suffix(".lock")
+    lock.mkdir()
+    ran = run(here.terminal.environment, "freeze")
+    assert (ran.returncode, f"{lock} cannot be written" in ran.stderr) == (2, True)
+    assert list(lock.parent.glob(".*")) == []
+    lock.rmdir()
+    ran = run(here.terminal.environment, "metrics", "--port", str(here.pair.primary.port))
+    assert (ran.returncode, "choose another --port" in ran.stderr) == (2, True)
+    assert run(here.terminal.environment, "metrics", "--port", "70000").returncode == 2
+
+
 @pytest.mark.parametrize("text", ["[client\npassword=marked-Secret-5512\n", "password=marked-Secret-5512\n"])
 def test_78_for_an_option_file_that_cannot_be_read_and_no_value_of_it_is_shown(
     here: Small, tmp_path: Path, text: str
