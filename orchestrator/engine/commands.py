@@ -60,7 +60,7 @@ class Commands:
         ``phase`` must be the next one; with ``until`` there is nothing to do once that one is done. ``on_conflict``
         decides rows for shadow-write after new columns were written, and nothing else.
         """
-        record = self._entry.present()
+        record = self._entry.to_act()
         if record.state is State.FINISHED:
             return "this rollout is finished"
         if until is not None and until in record.done:
@@ -115,7 +115,7 @@ class Commands:
     def finish(self, waived: bool, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Take the mirror away for good and close. Raises Held while verify is not done or the old application is
         seen."""
-        record = self._entry.present()
+        record = self._entry.to_act()
         if record.state is State.FINISHED:
             return "this rollout is already finished"
         planner = self._p.finish(waived)

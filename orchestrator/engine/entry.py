@@ -9,13 +9,13 @@ from orchestrator.engine.judging import refusal, refused
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.engine.walk import Engine
-from orchestrator.errors import ConfigurationError, Held, RunbookError
+from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RunbookError
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.state import FORWARD, Event, EventKind, Record, State
 from orchestrator.model.step import Step, StepClass
-from orchestrator.model.verdict import Problem
+from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
 
 _INTERRUPTED = frozenset({State.RUNNING, State.HELD, State.PAUSED, State.NEEDS_HUMAN})
@@ -48,6 +48,17 @@ class Entry:
             if mirror is not None and mirror.value is not None and not mirror.value.intact:
                 return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
         return record
+
+    def to_act(self) -> Record:
+        """As ``present``, for a command that will write: an account that may not even read the state is told of all
+        that it lacks at once, not of one right after the other. Raises PrivilegeMissing besides."""
+        try:
+            return self.present()
+        except PrivilegeMissing:
+            found = refused(self._p.judge.before(StepClass.EXCLUSIVE))
+            if lacking := tuple(p for p in found if p.kind is ProblemKind.PRIVILEGE):
+                raise refusal(lacking) from None
+            raise
 
     def admit(self, record: Record, phase: Phase) -> None:
         """Raises the refusal when the phase cannot be entered: wrong server, problems, or checks that refuse."""

@@ -150,8 +150,10 @@ def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
         build.note(path, f"gate {form.name} has max and max_increase", "exactly one of them", "delete one")
     if form.sql is not None and form.max is None and form.max_increase is None:
         build.note(path, f"gate {form.name} has no limit", "max or max_increase", "write one of them")
-    if max(form.failure_limit, form.inconclusive_limit) > form.count:
-        build.note(path, f"gate {form.name}: a limit above count {form.count}", "limits up to count", "raise count")
+    for name, limit in (("failure_limit", form.failure_limit), ("inconclusive_limit", form.inconclusive_limit)):
+        if limit > form.count:
+            seen = f"gate {form.name}: {name} {limit} is above count {form.count}"
+            build.note(path, seen, f"{name} up to count", f"raise count, or lower {name}")
     if form.interval <= 0 or form.timeout <= 0:
         build.note(path, f"gate {form.name}: interval or timeout is 0", "more than 0", "write a duration such as 1s")
     return GateSpec(
