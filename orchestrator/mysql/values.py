@@ -40,14 +40,15 @@ def unwritable_problems(relation: Relation, shape: Shape) -> tuple[Problem, ...]
 
 
 def foreign_problems(relation: Relation, columns: Sequence[Column]) -> tuple[Problem, ...]:
-    """Values in ``columns`` of the contract that are neither NULL, nor the default, nor what the mapping gives."""
+    """Values in ``columns`` of the contract that are neither NULL, nor the default, nor what the mapping gives.
+
+    A default that is another one in every row explains nothing: nobody can tell it from a value that was given."""
     mapped = {m.new.name.lower(): m for m in relation.mappings}
     found = []
     for column in columns:
-        moment = column.default is not None and column.default.is_expression
-        if moment:
-            continue  # every row holds another default: nothing tells it from a value that was given
         mapping = mapped.get(column.name.lower())
+        if mapping is None and column.default is not None and column.default.is_expression:
+            continue  # no step of ours ever writes it
         unset = (mapping.unset if mapping is not None else unset_of(column, column.name)).now(ref)
         explained = f"({unset})" if mapping is None else f"({unset}) OR ({mapping.forward.equals(ref)})"
         name = f"IF({explained}, NULL, {quote.text(SOMEBODYS)})"

@@ -96,6 +96,22 @@ def test_65_for_a_column_that_was_there_and_holds_what_only_somebody_else_can_me
         assert "orders_state_idx" not in left
 
 
+def test_65_for_a_moment_that_nobody_can_tell_from_the_default(pair: Pair, tmp_path: Path) -> None:
+    """A column of the pair that was there: backfill would write over what may be somebody's."""
+    columns = "id INT PRIMARY KEY, made DATETIME NOT NULL, state DATETIME NULL DEFAULT CURRENT_TIMESTAMP"
+    rows = "(1, '2026-01-01', '2026-01-01'), (2, '2026-01-02', '2026-05-05'), (3, '2026-01-03', NULL)"
+    with small(pair, tmp_path, columns, rows) as here:
+        copied = ("forward: {values: {new: pending, done: succeeded}, unmapped: refuse}", "forward: copy")
+        back = here.text()[here.text().index("backward:") : here.text().index("\nphases:")]
+        here.write(
+            ("varchar(32)", "datetime, default: {sql: CURRENT_TIMESTAMP}"),
+            ("old: status", "old: made"),
+            copied,
+            (back, "backward: copy"),
+        )
+        refused(here, "column state holds '2026-05-05 00:00:00' in 1 rows (keys 2), and no step of ours added it")
+
+
 def test_an_index_that_was_there_as_wanted_stays_when_ours_go(pair: Pair, tmp_path: Path) -> None:
     with small(pair, tmp_path, PLAIN + ", KEY orders_status_idx (status)") as here:
         both = "  indexes:\n    - {name: orders_status_idx, columns: [status]}"
