@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-
-# Enough for a program to find its interpreter and to speak its language.
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
-
-
-def environment_for_commands(**more: str) -> dict[str, str]:
-    """What a command of the runbook's (gate, disk, notify) gets of our environment: no secret of ours."""
-    return {k: os.environ[k] for k in _PASSED if k in os.environ} | more
 
 
 class Secret:

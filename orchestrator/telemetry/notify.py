@@ -4,11 +4,11 @@ question."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from contextlib import suppress
 
+from orchestrator.command import CommandFailed, run_command
 from orchestrator.model.state import Event, EventKind, Record
-from orchestrator.settings import environment_for_commands
 from orchestrator.telemetry.words import event_words
 
 TOLD = frozenset(
@@ -34,13 +34,11 @@ class Notifier:
         if not self._argv or event.kind not in TOLD:
             return
         text = json.dumps(event_words(record, event), ensure_ascii=False)
-        environment = environment_for_commands()
         try:
-            ended = subprocess.run(
-                self._argv, input=text, text=True, timeout=_TIMEOUT_S, capture_output=True, env=environment, check=False
-            )
-            problem = "" if ended.returncode == 0 else f"exit code {ended.returncode}"
-        except (OSError, subprocess.TimeoutExpired) as error:
-            problem = f"{type(error).__name__}"
+            ended = run_command(self._argv, _TIMEOUT_S, text)
+            problem = "" if ended.code == 0 else f"exit code {ended.code}"
+        except CommandFailed as failed:
+            problem = str(failed)
         if problem:
-            sys.stderr.write(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on\n")
+            with suppress(OSError, ValueError):
+                sys.stderr.write(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on\n")

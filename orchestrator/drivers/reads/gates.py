@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import subprocess
-
+from orchestrator.command import CommandFailed, run_command
 from orchestrator.model.facts import Need
 from orchestrator.model.runbook import GateSpec
 from orchestrator.mysql.probe import NumberProbe
 from orchestrator.mysql.site import Site
 from orchestrator.ports import Observer
-from orchestrator.settings import environment_for_commands
 
 
 class Gates:
@@ -36,26 +33,16 @@ class Gates:
 
 
 def _run(gate: GateSpec) -> float | str:
-    """The number that the command prints; without one its exit code (0 passes a ``max: 0``). No shell."""
+    """The number that the command prints; without one its exit code (0 passes a ``max: 0``)."""
     try:
-        ended = subprocess.run(
-            shlex.split(gate.argument),
-            capture_output=True,
-            text=True,
-            timeout=gate.timeout_s,
-            env=environment_for_commands(ROLLOUT_GATE=gate.name),
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {gate.timeout_s:g} s"
-    except (OSError, ValueError) as error:
-        return f"cannot be run: {error}"
-    printed = ended.stdout.strip()
+        ended = run_command(gate.argument, gate.timeout_s, ROLLOUT_GATE=gate.name)
+    except CommandFailed as failed:
+        return str(failed)
+    printed = ended.out.strip()
     if not printed:
-        return float(ended.returncode)
-    if ended.returncode != 0:
-        return f"exit code {ended.returncode}: {(ended.stderr or printed).strip()[:200]}"
+        return float(ended.code)
+    if ended.code != 0:
+        return f"exit code {ended.code}: {(ended.err or printed).strip()[:200]}"
     try:
         return float(printed.splitlines()[-1])
     except ValueError:

@@ -4,16 +4,14 @@ a command of the user's, or not at all and said so."""
 from __future__ import annotations
 
 import os
-import shlex
 import socket
-import subprocess
 from pathlib import Path
 
+from orchestrator.command import CommandFailed, run_command
 from orchestrator.model.facts import DiskFacts
 from orchestrator.model.runbook import DiskSource
 from orchestrator.mysql.look.unseen import Unseen
 from orchestrator.mysql.session import Session
-from orchestrator.settings import environment_for_commands
 
 _PATHS = "SELECT @@datadir, @@log_bin_basename, COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir), @@hostname"
 _COMMAND_TIMEOUT_S = 5.0
@@ -57,21 +55,12 @@ def _free_bytes(path: str) -> int:
 
 def _from_command(command: str) -> int:
     try:
-        argv = shlex.split(command)
-        done = subprocess.run(
-            argv,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env=environment_for_commands(),
-        )
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        raise Unseen(f"the disk command {command!r} did not run: {type(error).__name__}", _ADVICE) from error
-    if done.returncode != 0:
-        raise Unseen(f"the disk command {command!r} ended with {done.returncode}", _ADVICE)
+        done = run_command(command, _COMMAND_TIMEOUT_S)
+    except CommandFailed as failed:
+        raise Unseen(f"the disk command {command!r}: {failed}", _ADVICE) from failed
+    if done.code != 0:
+        raise Unseen(f"the disk command {command!r} ended with {done.code}", _ADVICE)
     try:
-        return int(done.stdout.strip())
+        return int(done.out.strip())
     except ValueError:
         raise Unseen(f"the disk command {command!r} printed no whole number of bytes", _ADVICE) from None
