@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 
 from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
+from orchestrator.engine.loss import loss_before, was_accepted
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
-from orchestrator.model.facts import DROPPED, MismatchClass, Need
+from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining, unaccepted
+from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining
 from orchestrator.model.step import (
     Compare,
-    DropColumns,
-    RemoveMirror,
     Step,
     step_key,
 )
@@ -158,9 +157,8 @@ class Engine:
         """What keeps the step from beginning; None when nothing does. A refusal that waiting does not mend is recorded
         and raised."""
         try:
-            return wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step) or self._loss(
-                record, step
-            )
+            held = wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step)
+            return held or loss_before(step, record, self._p.observer)
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except Held as held:
@@ -168,29 +166,6 @@ class Engine:
         except RolloutError as refusal:
             self.record(record, EventKind.FAILED, refusal.seen, step=step_key(step))
             raise
-
-    def _loss(self, record: Record, step: Step) -> Outcome | None:
-        """What the mirror's end or dropped columns would lose on the way back must have been accepted."""
-        if not isinstance(step, RemoveMirror | DropColumns) or record.phase != "rollback":
-            return None
-        reading = self._p.observer.look(frozenset({Need.METER})).meter
-        if reading is None or reading.value is None:
-            why = reading.unseen if reading else "nobody looked"
-            return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")
-        goes = [c for c in reading.value.classes if (c.name == DROPPED) == isinstance(step, DropColumns)]
-        open_loss = dict(unaccepted(goes, record.accepted))
-        if not open_loss:
-            return None
-        accept = " ".join(f"--accept-loss {name}={rows}" for name, rows in open_loss.items())
-        return Outcome(
-            Result.HELD,
-            "; ".join(
-                f"{rows} rows hold {name}, which the old column cannot carry" for name, rows in open_loss.items()
-            ),
-            "nothing would be lost, or the loss is accepted by class and number",
-            f"rollout rollback {accept}",
-            evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in goes if c.name in open_loss),
-        )
 
     def _after(self, record: Record, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
         match outcome.result:
@@ -205,7 +180,7 @@ class Engine:
             case Result.BACK | Result.FAILED if record.phase in GOES_BACK and step.kind != "measure-baselines":
                 raise self.goes_back(record, outcome)
             case Result.BACK | Result.FAILED:
-                if step.kind == "compare" and record.phase in ("rollback", "finish") and _was_accepted(record, outcome):
+                if step.kind == "compare" and record.phase in ("rollback", "finish") and was_accepted(record, outcome):
                     return self._settled(record, step, outcome)
                 raise self._fails(failed(record, step), outcome)
 
@@ -294,11 +269,3 @@ def _again(record: Record) -> str:
 def _rollback_note(record: Record) -> str:
     kept = ", ".join(record.done)
     return f"the old application is served with every write that the new one made; still done: {kept or 'nothing'}"
-
-
-def _was_accepted(record: Record, outcome: Outcome) -> bool:
-    """Whether a comparison found only rows that were on the meter and accepted (evidence: class, mapping, rows,
-    keys)."""
-    classes = [MismatchClass(row[0], row[1], int(row[2]), ()) for row in outcome.evidence]
-    only_metered = all(c.name in ("unmapped", "unfit") for c in classes)
-    return bool(classes) and only_metered and not unaccepted(classes, record.accepted)

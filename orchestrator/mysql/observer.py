@@ -25,6 +25,7 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
+from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import Record
 from orchestrator.mysql import quote
@@ -55,6 +56,7 @@ _SHAPE_EVERY_S = 5.0
 _VALUES_MAX_ROWS = 2_000_000
 _VALUES_MAX_S = 30.0
 _BY_RECORD = frozenset({Need.SERVER, Need.MIRROR})
+ReadRecord = Callable[[], Record | None]
 _SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
 
 
@@ -64,11 +66,13 @@ class _Missing(Exception):
 
 class MysqlObserver:
     """Implements ports.Observer. ``record`` reads the rollout's record: it says on which server the rollout began,
-    whether the mirror should stand, and by which relation drift is measured now."""
+    whether the mirror should stand, and by which relation drift is measured now. ``keep_going``: whether a scan for
+    drift goes on; one that does not is unseen."""
 
-    def __init__(self, site: Site, record: Callable[[], Record | None] = lambda: None) -> None:
-        self._site = site
-        self._read_record = record
+    def __init__(
+        self, site: Site, record: ReadRecord = lambda: None, keep_going: Callable[[Progress], bool] = lambda _: True
+    ) -> None:
+        self._site, self._read_record, self._keep_going = site, record, keep_going
         self._looking: Session | None = None
         self._scanning: Session | None = None
         self._account: Account | None = None
@@ -278,19 +282,19 @@ class MysqlObserver:
         relation = self._relation_of(session, shape)
         record = self._read_record()
         truth = record.truth if record is not None else "old-is-truth"
-        return scan_drift(self._scans(), relation, shape, truth)
+        return scan_drift(self._scans(), relation, shape, truth, self._keep_going)
 
     def _read_meter(self, session: Session) -> MeterFacts:
         """Nothing can be lost that has no column yet."""
         from orchestrator.mysql.scan import scan_meter
 
-        shape = self._present(session)
-        if not any(shape.column(m.new) for m in self._site.runbook.contract.pairs):
-            return MeterFacts(())
-        runbook = self._site.runbook
-        mapped = {m.new.lower() for m in runbook.contract.mappings}
+        shape, runbook = self._present(session), self._site.runbook
+        paired = {m.new.lower() for m in runbook.contract.pairs}
         record = self._read_record()
         goes = record.columns_added if record is not None and runbook.phases.rollback_ddl is RollbackDdl.DROP else ()
         columns = runbook.contract.columns
-        dropped = [c for c in columns if c.name in goes and c.name.lower() not in mapped and shape.column(c.name)]
-        return scan_meter(self._scans(), self._relation_of(session, shape), shape, dropped)
+        dropped = [c for c in columns if c.name in goes and c.name.lower() not in paired and shape.column(c.name)]
+        relation = self._relation_of(session, shape)
+        if not all(shape.column(m.new) for m in runbook.contract.pairs):
+            relation = replace(relation, pairs=())
+        return scan_meter(self._scans(), relation, shape, dropped)

@@ -58,13 +58,20 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
 def meter_question(relation: Relation, dropped: Sequence[Column] = ()) -> Question:
     """What of the new values can the way back not carry? Classes as bytes: a collation must not take two for one.
 
-    ``dropped``: columns that would go and that no mapping could fill again; a row whose value is not the default
-    counts.
+    ``dropped``: columns of no pair that would go; a row counts whose value is neither the default nor what a mapping
+    would fill in again.
     """
     pairs = tuple((p.name, f"CAST({p.meter_class(ref)} AS BINARY)") for p in relation.pairs)
-    gone = tuple((c.name, f"IF({_is_default(c)}, NULL, CAST({quote.text(DROPPED)} AS BINARY))") for c in dropped)
+    gone = tuple(
+        (c.name, f"IF({_regained(relation, c)}, NULL, CAST({quote.text(DROPPED)} AS BINARY))") for c in dropped
+    )
     classes = pairs + gone
     return Question(some(f"{sql} IS NOT NULL" for _, sql in classes), classes)
+
+
+def _regained(relation: Relation, column: Column) -> str:
+    derived = (d.forward.equals(ref) for d in relation.derived if d.new.name.lower() == column.name.lower())
+    return some([_is_default(column), *derived])
 
 
 def _is_default(column: Column) -> str:

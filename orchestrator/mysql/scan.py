@@ -80,6 +80,8 @@ def scan_drift(
 
 def scan_meter(session: Session, relation: Relation, shape: Shape, dropped: Sequence[Column] = ()) -> MeterFacts:
     """What the way back cannot carry, by class; ``dropped`` columns would go with it. Raises as ``scan_drift``."""
+    if not (relation.pairs or dropped):
+        return MeterFacts(())
     return MeterFacts(_whole(session, shape, meter_question(relation, dropped), _always).classes())
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator.app.wiring import App
+from orchestrator.errors import Held
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.state import State
 from orchestrator.model.step import Step, step_key
@@ -84,6 +85,33 @@ def test_the_way_back_from_the_middle_of_shadow_write_is_open(here: Small, app: 
     record = app.store.load(app.parts.runbook.id)
     assert record is not None
     assert record.state is State.ROLLED_BACK
+
+
+@pytest.mark.parametrize("mapped", [True, False], ids=["derived", "without any mapping"])
+def test_what_only_a_dropped_column_holds_is_on_the_meter(here: Small, mapped: bool) -> None:
+    """Law 1: a column that goes takes with it what the new application wrote, and no mapping gives that again."""
+    text = here.text(
+        (
+            "- {name: state, type: varchar(32)}",
+            "- {name: state, type: varchar(32)}\n    - {name: kind, type: varchar(9)}",
+        ),
+        ("rollback: {quiet", "rollback: {ddl: drop, quiet"),
+        ("phases:", "  - {new: kind, forward: {sql: \"'order'\"}}\nphases:"),
+    )
+    if not mapped:
+        text = text[: text.index("mappings:")] + text[text.index("phases:") :]
+    here.terminal.runbook.write_text(text)
+    with opened(load(here.terminal.runbook), here.pair.primary) as app:
+        for phase in ("ddl", "backfill"):
+            app.commands.next(phase)
+        regained = "'order'" if mapped else "NULL"
+        here.sql(f"UPDATE {here.table} SET kind = IF(id = 2, 'refund', {regained})")
+        with pytest.raises(Held, match="1 rows hold dropped"):
+            app.commands.rollback("", ())
+        assert here.sql(f"SELECT id FROM {here.table} WHERE kind = 'refund'") == [(2,)]
+        assert "orders_state_idx" in here.seen()["create orders"], "nothing is dropped before all is accepted"
+        app.commands.rollback("", (("dropped", 1),))
+    assert "kind" not in here.seen()["create orders"]
 
 
 def test_a_trigger_of_the_application_that_came_behind_ours_is_followed_by_a_new_one(here: Small, app: App) -> None:

@@ -1,0 +1,49 @@
+"""What going back would lose, and whether somebody accepted it before the step that loses it."""
+
+from __future__ import annotations
+
+from orchestrator.model.facts import DROPPED, MismatchClass, Need
+from orchestrator.model.outcome import Outcome, Result
+from orchestrator.model.state import Record, unaccepted
+from orchestrator.model.step import DropColumns, DropForeignKey, DropIndex, RemoveMirror, Step
+from orchestrator.ports import Observer
+
+
+def loss_before(step: Step, record: Record, observer: Observer) -> Outcome | None:
+    """HELD when the step would lose rows that nobody accepted, else None.
+
+    The mirror's end loses what the old column cannot carry. What dropped columns hold is asked for before the first
+    thing is dropped, and again when the columns go.
+    """
+    begins = isinstance(step, DropForeignKey | DropIndex) and not any(s.startswith("drop-") for s in record.done_steps)
+    if record.phase != "rollback" or not (begins or isinstance(step, RemoveMirror | DropColumns)):
+        return None
+    reading = observer.look(frozenset({Need.METER})).meter
+    if reading is None or reading.value is None:
+        why = reading.unseen if reading else "nobody looked"
+        return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")
+    goes = [c for c in reading.value.classes if (c.name == DROPPED) != isinstance(step, RemoveMirror)]
+    lost = dict(unaccepted(goes, record.accepted))
+    if not lost:
+        return None
+    accept = " ".join(f"--accept-loss {name}={rows}" for name, rows in lost.items())
+    return Outcome(
+        Result.HELD,
+        "; ".join(f"{rows} rows hold {_what(name)}" for name, rows in lost.items()),
+        "nothing would be lost, or the loss is accepted by class and number",
+        f"rollout rollback {accept}",
+        evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in goes if c.name in lost),
+    )
+
+
+def was_accepted(record: Record, outcome: Outcome) -> bool:
+    """Whether a comparison found only rows that were on the meter and accepted (evidence: class, mapping, rows,
+    keys)."""
+    classes = [MismatchClass(row[0], row[1], int(row[2]), ()) for row in outcome.evidence]
+    only_metered = all(c.name in ("unmapped", "unfit") for c in classes)
+    return bool(classes) and only_metered and not unaccepted(classes, record.accepted)
+
+
+def _what(name: str) -> str:
+    """A class of loss as people are told of it."""
+    return f"{name}: values of columns that go" if name == DROPPED else f"{name}, which the old column cannot carry"
