@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -251,10 +251,14 @@ class Flags(Protocol):
         ...
 
 
-class GateRunner(Protocol):
-    """Takes one sample of a gate: a number, or the reason why there is none."""
+# A sample that was begun: a number, the reason why there is none, or None while it is under way.
+Sampling = Callable[[], float | str | None]
 
-    def sample(self, gate: GateSpec) -> float | str: ...
+
+class GateRunner(Protocol):
+    """Takes samples of gates beside whoever waits for them: a full pass, or a slow command, must not stop a watch."""
+
+    def begin(self, gate: GateSpec) -> Sampling: ...
 
 
 class Listener(Protocol):

@@ -115,7 +115,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     store = MysqlStore(settings, clock)
     observer = MysqlObserver(site, lambda: store.load(runbook.id))
     flags = MysqlFlags(settings, runbook.id, clock)
-    gates = Gates(site, observer)
+    gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: store.load(runbook.id), keep_going))
     ramp = RampDriver(site, flags, gates)
     drivers = _drivers(site, observer, ramp)
     parts = Parts(
@@ -136,9 +136,8 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         who=whoami(),
         interrupted=around.interrupted,
     )
-    return App(
-        site, parts, Commands(parts), Planner(parts), gates, store, observer, (store.close, observer.close, flags.close)
-    )
+    closers = (gates.close, store.close, observer.close, flags.close)
+    return App(site, parts, Commands(parts), Planner(parts), gates, store, observer, closers)
 
 
 def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:

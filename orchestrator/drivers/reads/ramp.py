@@ -20,7 +20,7 @@ from orchestrator.model.step import (
 )
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import flag as flag_sql
-from orchestrator.ports import Beat, Flags, GateRunner
+from orchestrator.ports import Beat, Flags, GateRunner, Sampling
 
 _TICK_S = 0.25
 # A row is written each time: often enough to notice within a second that somebody lowered it.
@@ -98,7 +98,12 @@ class RampDriver:
                 signal = self._wait(beat, run.due_at, Progress(note=f"measuring {name}"))
                 if signal is not None:
                     return stopped_by(signal)
-                run = run.with_sample(self._gates.sample(run.spec), self._clock.monotonic())
+                sampling = self._gates.begin(run.spec)
+                while (taken := sampling()) is None:
+                    signal = self._wait(beat, self._clock.monotonic() + _TICK_S, Progress(note=f"measuring {name}"))
+                    if signal is not None:
+                        return stopped_by(signal)
+                run = run.with_sample(taken, self._clock.monotonic())
             values = [s.value for s in run.samples if s.value is not None]
             if len(values) < wanted:
                 return Outcome(
@@ -130,6 +135,7 @@ class RampDriver:
         began = self._clock.monotonic()
         self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
         runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
+        under_way: dict[str, Sampling] = {}
         held_s, last, renewed_at = 0.0, began, began
         while True:
             signal = beat(_progress(step, held_s, runs))
@@ -142,14 +148,28 @@ class RampDriver:
                     return self._lost(beat)
             # Time in which a check holds is no time in which the step was proven.
             held_s, last = (held_s + now - last if signal.kind is SignalKind.GO else held_s), now
-            runs = [r.with_sample(self._gates.sample(r.spec), now) if now >= r.due_at else r for r in runs]
+            runs = [self._sampled(r, under_way, now) for r in runs]
             bad = [r for r in runs if r.word in (GateWord.FAIL, GateWord.CANNOT_SAY)]
             if bad:
                 return self._failed(beat, bad, runs)
-            if held_s >= step.hold_s and all(r.word is GateWord.PASS for r in runs):
+            if held_s >= step.hold_s and not under_way and all(r.word is GateWord.PASS for r in runs):
                 figures = {"percent": float(step.percent), "held_s": now - began}
                 return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s", figures=figures)
             self._clock.sleep(_TICK_S)
+
+    def _sampled(self, run: GateRun, under_way: dict[str, Sampling], now: float) -> GateRun:
+        """The run with its sample when that has come; one that is due is begun. Nobody waits for it here: the flag is
+        renewed, and everybody is heard, while a gate looks at every row."""
+        name = run.spec.name
+        if name not in under_way:
+            if now >= run.due_at:
+                under_way[name] = self._gates.begin(run.spec)
+            return run
+        taken = under_way[name]()
+        if taken is None:
+            return run
+        del under_way[name]
+        return run.with_sample(taken, now)
 
     def _failed(self, beat: Beat, bad: list[GateRun], runs: list[GateRun]) -> Outcome:
         self._flags.lower(beat.epoch)
