@@ -19,7 +19,7 @@ def test_a_comparison_that_ended_early_is_no_answer(result: Result) -> None:
     stage = Stage()
     stage.commands.next("ddl")
     stage.driver.fail["compare:verify"] = Outcome(result, "interrupted")
-    with pytest.raises(Held, match="did not reach the end of .*: interrupted"):
+    with pytest.raises(Held, match=r"did not reach the end of .*: interrupted"):
         compare_now(stage.parts, stage.record, stage.driver)
 
 
