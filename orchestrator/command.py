@@ -31,6 +31,11 @@ class CommandFailed(Exception):
     """It did not come to an end of its own; the text says in a few words why."""
 
 
+def environment_for_commands(**more: str) -> dict[str, str]:
+    """What a program gets of our environment that is not ours: no secret, enough to run."""
+    return {k: os.environ[k] for k in _PASSED if k in os.environ} | more
+
+
 def run_command(command: str | Sequence[str], timeout_s: float, text: str = "", **more: str) -> Said:
     """Run it with ``text`` on its standard input and ``more`` in its environment.
 
@@ -45,7 +50,7 @@ def run_command(command: str | Sequence[str], timeout_s: float, text: str = "", 
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={k: os.environ[k] for k in _PASSED if k in os.environ} | more,
+            env=environment_for_commands(**more),
             start_new_session=True,
         )
     except (OSError, ValueError, IndexError) as error:

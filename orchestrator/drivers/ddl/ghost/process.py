@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import sh
 
+from orchestrator.command import environment_for_commands
 from orchestrator.drivers.ddl.ghost.control import Silent, ask
 from orchestrator.drivers.ddl.ghost.place import PASSWORD, USER, Place, end_group
 from orchestrator.drivers.ddl.ghost.status import Line, last_line, parse
@@ -22,7 +23,7 @@ from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import TableName
 from orchestrator.model.copying import CopyEnd, CopyStatus
 from orchestrator.ports import Clock
-from orchestrator.settings import ServerSettings, environment_for_commands
+from orchestrator.settings import ServerSettings
 
 _SILENT_S = 10.0
 _STARTS_WITHIN_S = 60.0
