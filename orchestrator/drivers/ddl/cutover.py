@@ -69,6 +69,7 @@ class CutOver:
         self._jitter: Callable[[], float] = random.random
         self._quiet = Quiet(session, (shape.table,), replicas, site.clock, site.runbook.limits.max_wait_s)
         self._began = False
+        self._clear_at = 0.0
 
     def figures(self) -> dict[str, float]:
         return {
@@ -106,7 +107,7 @@ class CutOver:
         return live is None or shape_digest(live) != shape_digest(self._shape)
 
     def _attempt(self, beat: Beat) -> Outcome | None:
-        before = self._run.attempts()
+        before, self._clear_at = self._run.attempts(), self._site.clock.monotonic()
         if not self._run.cut_over():
             self._site.clock.sleep(_BEAT_EVERY_S)
             return None
@@ -126,33 +127,40 @@ class CutOver:
     def _watch(self, before: int, beat: Beat) -> Signal:
         """Until the attempt is over, or a beat asks for the end. A session that waits too long is taken back."""
         clock, signal = self._site.clock, GO
-        limit_s = self._site.runbook.limits.stall_budget_s * _ASK_AT
         began, beat_at = clock.monotonic(), float("-inf")
-        pending_since: float | None = None
-        while not self._run.ended():
-            begun, so_far_s = self._run.attempts() > before, clock.monotonic() - began
+        left_ready = False
+        while not (self._run.ended() or self._run.trouble()):
+            now = clock.monotonic()
+            begun, so_far_s = self._run.attempts() > before, now - began
             if so_far_s > (_ATTEMPT_WITHIN_S if begun else _BEGINS_WITHIN_S):
                 return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {so_far_s:.0f} s")
-            waiting = copied.waiting_for(self._session, self._shape.table)
-            now = clock.monotonic()
-            if waiting is None:
-                pending_since = None
-            else:
-                pending_since = pending_since or now
-                self._longest_pending_s = max(self._longest_pending_s, now - pending_since)
-                if now - pending_since >= limit_s:
-                    copied.kill_query(self._session, waiting)
-                    self._taken_back += 1
+            pending = self._take_back(now)
             status = self._run.status()
-            if begun and waiting is None and status is not None and status.ready:
-                break
+            if begun and status is not None:
+                # What it told last may be older than the attempt: it must have been seen at work first.
+                left_ready = left_ready or not status.ready
+                if left_ready and status.ready and not pending:
+                    break
             if now - beat_at >= _BEAT_EVERY_S:
                 beat_at = now
-                signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=now - began))
+                signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=so_far_s))
                 if not goes_on(signal):
                     break
             clock.sleep(_LOOK_EVERY_S)
         return signal
+
+    def _take_back(self, now: float) -> bool:
+        """Whether the tool waits for its lock now. Where it has waited for too long, its statement is ended."""
+        waiting = copied.waiting_for(self._session, self._shape.table)
+        if waiting is None:
+            self._clear_at = now
+            return False
+        pending_s = now - self._clear_at
+        self._longest_pending_s = max(self._longest_pending_s, pending_s)
+        if pending_s >= self._site.runbook.limits.stall_budget_s * _ASK_AT:
+            copied.kill_query(self._session, waiting)
+            self._taken_back += 1
+        return True
 
     def _swapped(self) -> bool:
         """Whether the table is another one now; its tool may still be clearing up, or hang."""
