@@ -13,7 +13,7 @@ from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
-from orchestrator.model.step import ProveForeignKey, Step
+from orchestrator.model.step import ProveForeignKey, Step, TryDdl
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, ground_of, key_problems, shape_of, table_problems, value_problems
 from phases.engines import divide
@@ -50,8 +50,10 @@ class Ddl:
         diff = compare_shape(runbook.contract, shape)
         clauses = wanted_clauses(runbook, shape, diff)
         family = tuple(dict.fromkeys((*shape.family, *(f.references for f in runbook.contract.foreign_keys))))
-        steps: list[Step] = list(divide(clauses, ground_of(facts), runbook, family).steps)
-        return _with_proofs(runbook, steps, record)
+        changing = divide(clauses, ground_of(facts), runbook, family).steps
+        tried = "try-ddl" in record.done_steps or not changing
+        trial = () if tried else (TryDdl(table=runbook.table, family=family, steps=changing),)
+        return (*trial, *_with_proofs(runbook, changing, record))
 
 
 def _with_proofs(runbook: Runbook, steps: Sequence[Step], record: Record) -> Sequence[Step]:

@@ -29,10 +29,10 @@ from orchestrator.model.step import (
     AddColumns,
     AddForeignKey,
     AddIndex,
+    AddingStep,
     ChangeColumn,
     GhostAlter,
     SetDefault,
-    Step,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
 
@@ -43,7 +43,7 @@ BLOCKS_WRITES = "index-blocks-writes"
 class Division:
     """The steps in order; ``problems``: what no engine may do as the runbook stands."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[AddingStep | GhostAlter, ...]
     problems: tuple[Problem, ...]
 
 
@@ -210,11 +210,11 @@ def _ghost(copied: Sequence[Clause], runbook: Runbook, family: tuple[TableName, 
 
 def _steps(
     statements: Sequence[Statement], runbook: Runbook, ground: Ground, family: tuple[TableName, ...]
-) -> tuple[Step, ...]:
+) -> tuple[AddingStep, ...]:
     return tuple(_step(s, runbook, ground, family) for s in statements if not s.way.copies)
 
 
-def _step(statement: Statement, runbook: Runbook, ground: Ground, family: tuple[TableName, ...]) -> Step:
+def _step(statement: Statement, runbook: Runbook, ground: Ground, family: tuple[TableName, ...]) -> AddingStep:
     table, way, settings = runbook.table, statement.way, runbook.phases
     first = statement.clauses[0]
     match first:

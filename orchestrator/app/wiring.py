@@ -14,6 +14,7 @@ from orchestrator.checks import all_checks
 from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.drivers.ddl.ghost.tool import GhostTool
 from orchestrator.drivers.ddl.native import NativeDdlDriver
+from orchestrator.drivers.ddl.trial import TrialDriver
 from orchestrator.drivers.reads.gates import Gates
 from orchestrator.drivers.reads.ramp import RampDriver
 from orchestrator.drivers.rows.compare import CompareDriver
@@ -161,7 +162,7 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
         "drop-columns",
     )
     reads = ("open-writes", "set-percent", "keep-flags", "lower-flags", "measure-baselines", "close-rollout")
-    table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native)
+    table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native) | {"try-ddl": TrialDriver(site)}
     table |= dict.fromkeys(("install-trigger", "remove-mirror"), triggers)
     table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
     table |= dict.fromkeys(reads, ramp)

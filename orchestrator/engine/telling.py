@@ -27,6 +27,7 @@ _WORDS = {
     "drain": "old transactions end",
     "quiet": "quiet time",
     "remove-mirror": "mirror taken down",
+    "try-ddl": "trial on a scratch copy",
     "set-default": "default expressions",
     "add-check": "checks, not enforced",
     "drop-check": "checks dropped",

@@ -135,8 +135,18 @@ class GhostAlter:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryDdl:
+    """The steps that follow, tried on an empty scratch copy of the family before the first of them runs."""
+
+    kind: Literal["try-ddl"] = "try-ddl"
+    table: TableName
+    family: tuple[TableName, ...]
+    steps: tuple[AddColumns | SetDefault | ChangeColumn | AddIndex | AddForeignKey | AddCheck | GhostAlter, ...]
+
+
 AddingStep = AddColumns | SetDefault | ChangeColumn | AddIndex | AddForeignKey | AddCheck
 DroppingStep = DropForeignKey | DropIndex | DropColumns | DropCheck
 ExclusiveDdlStep = AddingStep | DroppingStep
 NativeDdlStep = ExclusiveDdlStep | ProveForeignKey
-DdlStep = NativeDdlStep | GhostAlter
+DdlStep = NativeDdlStep | GhostAlter | TryDdl

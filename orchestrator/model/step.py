@@ -29,6 +29,7 @@ from orchestrator.model.ddl_step import (
     NativeDdlStep,
     ProveForeignKey,
     SetDefault,
+    TryDdl,
 )
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Step",
     "StepClass",
     "Truth",
+    "TryDdl",
     "WaitStep",
     "step_class",
     "step_key",
@@ -249,7 +251,7 @@ def step_class(step: Step) -> StepClass:
             return StepClass.READS
         case LowerFlags():
             return StepClass.URGENT
-        case CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
+        case TryDdl() | CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
             return StepClass.PASSIVE
 
 

@@ -20,6 +20,10 @@ from tests.support.small import Small, small
 EVERYTHING = {
     "table": "SELECT, ALTER, UPDATE, TRIGGER ON `{schema}`.* ",
     "state": "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `_rollout`.*",
+    "scratch": (
+        "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES"
+        r" ON `\_rollout\_scratch\_orders-state`.*"
+    ),
     "seeing": "SELECT ON performance_schema.*",
     "server": "PROCESS, REPLICATION CLIENT, REPLICATION SLAVE, SUPER ON *.*",
 }

@@ -18,6 +18,7 @@ from orchestrator.mysql.look.unseen import EVERYWHERE, PERFORMANCE_SCHEMA, Accou
 from orchestrator.mysql.session import Session
 
 _STATE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX")
+_SCRATCH = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES")
 _CHILDREN = "SELECT FOR_NAME FROM information_schema.INNODB_FOREIGN WHERE REF_NAME = %s"
 _SETTINGS = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators')"
 
@@ -50,7 +51,7 @@ def read_missing(
     return (
         *_table_rights(rights, runbook, account),
         *_parent_rights(rights, runbook, account),
-        *_state_rights(rights, state_schema, account),
+        *_state_rights(rights, state_schema, runbook.id, account),
         *_looking_rights(rights, runbook, account),
         *_trigger_rights(session, rights, runbook),
         *_hidden_children(session, rights, runbook.table, account),
@@ -76,13 +77,19 @@ def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterat
                 yield MissingPrivilege(right, grant, f"{why}: foreign key {key.name}")
 
 
-def _state_rights(rights: Rights, schema: str, account: Account) -> Iterator[MissingPrivilege]:
+def _state_rights(rights: Rights, schema: str, id: str, account: Account) -> Iterator[MissingPrivilege]:
     missing = [right for right in _STATE if not rights.on_schema(right, schema)]
     if missing:
         grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
         yield MissingPrivilege(
             ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}"
         )
+    scratch = f"{schema}_scratch_{id}"
+    lacking = [right for right in _SCRATCH if not rights.on_schema(right, scratch)]
+    if lacking:
+        pattern = quote.name(scratch.replace("_", "\\_"))
+        why = "needed for ddl: every statement is tried on a scratch copy first"
+        yield MissingPrivilege(", ".join(lacking), account.grant(", ".join(lacking), f"{pattern}.*"), why)
 
 
 def _looking_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:

@@ -7,6 +7,7 @@ in silence.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
@@ -43,6 +44,11 @@ def alter(step: ExclusiveDdlStep, tag: str) -> str:
     Raises ValueError when the step would copy the table: that is never done here.
     """
     return f"ALTER {tag} TABLE {table(step.table)} {', '.join(_clauses(step))}, {_named(step.way)}"
+
+
+def alter_anyhow(steps: Sequence[ExclusiveDdlStep], of: TableName, tag: str) -> str:
+    """All clauses in one ALTER without an algorithm: only for an empty scratch copy of what gh-ost shall change."""
+    return f"ALTER {tag} TABLE {table(of)} {', '.join(c for step in steps for c in _clauses(step))}"
 
 
 def _clauses(step: ExclusiveDdlStep) -> list[str]:
