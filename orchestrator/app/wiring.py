@@ -17,6 +17,7 @@ from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.drivers.ddl.trial import TrialDriver
 from orchestrator.drivers.reads.gates import Gates
 from orchestrator.drivers.reads.ramp import RampDriver
+from orchestrator.drivers.reads.sampling import Samples
 from orchestrator.drivers.rows.compare import CompareDriver
 from orchestrator.drivers.rows.fill import FillDriver
 from orchestrator.drivers.rows.replica import ReplicaCompareDriver
@@ -114,9 +115,10 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     clock = SystemClock()
     site = Site(settings, runbook, clock)
     store = MysqlStore(settings, clock)
-    observer = MysqlObserver(site, lambda: store.load(runbook.id))
+    observer = MysqlObserver(site, lambda: store.load(runbook.id), samples=lambda: samples.latest())
     flags = MysqlFlags(settings, runbook.id, clock)
     gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: store.load(runbook.id), keep_going))
+    samples = Samples([runbook.gate(name) for name in runbook.limits.throttle], gates, clock)
     ramp = RampDriver(site, flags, gates)
     drivers = _drivers(site, observer, ramp)
     parts = Parts(

@@ -16,6 +16,7 @@ from orchestrator.checks.replication_lag import ReplicationLag
 from orchestrator.checks.row_version_budget import RowVersionBudget
 from orchestrator.checks.server_kind import ServerKind
 from orchestrator.checks.server_settings import ServerSettings
+from orchestrator.checks.throttle import Throttle
 from orchestrator.checks.writable_primary import WritablePrimary
 from orchestrator.model.runbook import Runbook
 from orchestrator.ports import Check
@@ -38,6 +39,7 @@ def all_checks(runbook: Runbook) -> tuple[Check, ...]:
         ReplicaLocks(),
         ThreadsRunning(),
         HistoryList(),
+        *(Throttle(runbook.gate(name)) for name in runbook.limits.throttle),
         FreeDisk(runbook),
         RowVersionBudget(runbook),
         MirrorIntact(runbook),

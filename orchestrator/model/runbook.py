@@ -59,7 +59,7 @@ class DiskSource:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The ``checks:`` part of a runbook."""
+    """The ``checks:`` part of a runbook. ``throttle``: gates that hold work on rows while they are over their max."""
 
     replication_lag_s: float = 5.0
     metadata_lock_age_s: float = 5.0
@@ -70,6 +70,7 @@ class Limits:
     max_wait_s: float = 600.0
     stall_budget_s: float = 0.25
     stale_after_s: float = 15.0
+    throttle: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from orchestrator.model.facts import (
     DiskFacts,
     DriftFacts,
     Facts,
+    GateSample,
     Holder,
     MeterFacts,
     MirrorFacts,
@@ -67,10 +68,14 @@ class _Missing(Exception):
 class MysqlObserver:
     """Implements ports.Observer. ``record`` reads the rollout's record: it says on which server the rollout began,
     whether the mirror should stand, and by which relation drift is measured now. ``keep_going``: whether a scan for
-    drift goes on; one that does not is unseen."""
+    drift goes on; one that does not is unseen. ``samples``: of the gates that throttle."""
 
     def __init__(
-        self, site: Site, record: ReadRecord = lambda: None, keep_going: Callable[[Progress], bool] = lambda _: True
+        self,
+        site: Site,
+        record: ReadRecord = lambda: None,
+        keep_going: Callable[[Progress], bool] = lambda _: True,
+        samples: Callable[[], tuple[GateSample, ...]] = tuple,
     ) -> None:
         self._site, self._read_record, self._keep_going = site, record, keep_going
         self._looking: Session | None = None
@@ -98,6 +103,7 @@ class MysqlObserver:
             Need.DRIFT: self._read_drift,
             Need.METER: self._read_meter,
             Need.FLAG: lambda s: read_flag(s, site.settings.state_schema, site.runbook.id),
+            Need.THROTTLES: lambda _: samples(),
             Need.POSITIONS: lambda s: read_positions(s, site.settings.state_schema, site.runbook.id),
         }
 

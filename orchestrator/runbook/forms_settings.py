@@ -168,6 +168,9 @@ class ChecksForm(Form):
         default=None, description="Length of InnoDB's history list; default 1000000."
     )
     disk: DiskForm | None = Field(default=None, description="Where free disk space is read.")
+    throttle: list[str] = Field(
+        default_factory=list, description="Gates that hold work on rows while their last sample is over their max."
+    )
     max_wait: Duration = _duration(600.0, "How long a check may hold before the phase pauses with exit 75.")
     stall_budget: Duration = _duration(0.25, "Longest wait of one statement of the application because of us.")
 

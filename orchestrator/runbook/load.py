@@ -43,6 +43,7 @@ def parse(text: str, path: str) -> Runbook:
         waivers=settings_build.waivers(form.waivers, build),
         notify=settings_build.notify(form.notify, build),
     )
+    settings_build.check_throttle(form.checks, runbook.gates, build)
     if build.findings:
         raise FileFindings(path, build.findings)
     return runbook

@@ -94,6 +94,7 @@ def limits(form: forms.ChecksForm, build: Builder) -> Limits:
         disk=_disk(form.disk, build),
         max_wait_s=form.max_wait,
         stall_budget_s=form.stall_budget,
+        throttle=tuple(form.throttle),
     )
 
 
@@ -138,6 +139,20 @@ def gates(form: list[forms.GateForm], wanted: list[str], build: Builder) -> tupl
                 path, f"read_switch names the gate {name!r}, which is not defined", expected, "define it under gates:"
             )
     return tuple(_gate(g, i, build) for i, g in enumerate(form))
+
+
+def check_throttle(form: forms.ChecksForm, gates: tuple[GateSpec, ...], build: Builder) -> None:
+    """Each name is a gate that one sample can judge: without a baseline."""
+    build.once(("checks", "throttle"), form.throttle, "gate")
+    fit = {g.name for g in gates if g.max_increase is None}
+    for i, name in enumerate(form.throttle):
+        if name not in fit:
+            known = any(g.name == name for g in gates)
+            seen = f"throttle names the gate {name!r}, which " + (
+                "is judged by a baseline" if known else "is not there"
+            )
+            expected = "one of " + ", ".join(sorted(fit)) if fit else "a gate with max"
+            build.note(("checks", "throttle", i), seen, expected, "define it under gates: with max")
 
 
 def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:

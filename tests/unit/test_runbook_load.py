@@ -275,6 +275,13 @@ class TestKeys:
             ("phases: {read_switch: {ttl: 20s, poll: 10s}}", 13, ("ttl 20s is shorter than 30s",)),
             ("phases: {read_switch: {poll: 0s}}", 13, ("poll is 0",)),
             ("phases: {read_switch: {gates: [drift, errs]}}", 13, ("'errs'", "not defined")),
+            ("checks: {throttle: [p99]}", 13, ("'p99'", "is not there")),
+            ("checks: {throttle: [drift]}", 13, ("'drift'", "is not there")),
+            (
+                "gates: [{name: e, sql: SELECT 1, max_increase: 10%}]\nchecks: {throttle: [e]}",
+                14,
+                ("'e'", "is judged by a baseline"),
+            ),
             ("phases: {read_switch: {gates: [drift, drift]}}", 13, ("twice",)),
             ("phases: {ddl: {index_tries: 0}}", 13, ("index_tries",)),
             ("phases:\n", 13, ("nothing (null)",)),

@@ -51,7 +51,7 @@ class Listening:
     def throttled(self) -> str:
         """How much of the time was spent waiting, and for what; "" when it was not worth a word."""
         share = self.throttled_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
-        return f"throttled {share:.0%} of the time: {self.throttled_by}" if share >= _WORTH_SAYING else ""
+        return f"throttled {share * 100:.0f} % of the time: {self.throttled_by}" if share >= _WORTH_SAYING else ""
 
     def worked(self, rows: int, took_s: float) -> None:
         """Count a batch."""

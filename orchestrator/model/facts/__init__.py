@@ -17,7 +17,7 @@ from orchestrator.model.facts.scans import (
     ValueCount,
     ValueScan,
 )
-from orchestrator.model.facts.server import DiskFacts, LoadFacts, MissingPrivilege, ServerFacts
+from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, MissingPrivilege, ServerFacts
 from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts, Trigger
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "DriftFacts",
     "Facts",
     "FlagFacts",
+    "GateSample",
     "Holder",
     "LoadFacts",
     "MeterFacts",

@@ -14,7 +14,7 @@ from orchestrator.model.facts.scans import (
     Position,
     ValueScan,
 )
-from orchestrator.model.facts.server import DiskFacts, LoadFacts, MissingPrivilege, ServerFacts
+from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, MissingPrivilege, ServerFacts
 from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts
 
 
@@ -43,5 +43,6 @@ class Facts:
     meter: Reading[MeterFacts] | None = None
     flag: Reading[FlagFacts] | None = None
     positions: Reading[tuple[Position, ...]] | None = None
+    throttles: Reading[tuple[GateSample, ...]] | None = None
     began_on: str | None = ""
     mirror_due: bool = True

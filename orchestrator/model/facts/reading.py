@@ -44,3 +44,4 @@ class Need(Enum):
     FLAG = "flag"
     POSITIONS = "positions"
     METER = "meter"
+    THROTTLES = "throttles"

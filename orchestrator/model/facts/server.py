@@ -38,6 +38,16 @@ class LoadFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class GateSample:
+    """The last sample of one gate: its number, or why there is none; ``at`` as in Reading."""
+
+    gate: str
+    number: float | None
+    why: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class DiskFacts:
     free_bytes: int | None
     source: str
