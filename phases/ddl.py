@@ -13,7 +13,7 @@ from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
-from orchestrator.model.step import ProveForeignKey, Step, TryDdl
+from orchestrator.model.step import AddIndex, CountDuplicates, ProveForeignKey, Step, TryDdl, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, ground_of, key_problems, shape_of, table_problems, value_problems
 from phases.engines import divide
@@ -53,7 +53,23 @@ class Ddl:
         changing = divide(clauses, ground_of(facts), runbook, family).steps
         tried = "try-ddl" in record.done_steps or not changing
         trial = () if tried else (TryDdl(table=runbook.table, family=family, steps=changing),)
-        return (*trial, *_with_proofs(runbook, changing, record))
+        return (*trial, *_counts(runbook, shape, changing, record), *_with_proofs(runbook, changing, record))
+
+
+def _counts(runbook: Runbook, shape: Shape, changing: Sequence[Step], record: Record) -> Sequence[Step]:
+    """Duplicates of every new unique index, counted before the first statement. A new column that is NULL in every row
+    that exists makes duplicates impossible, so nothing is counted then."""
+    found = []
+    for step in changing:
+        if not (isinstance(step, AddIndex) and step.index.unique):
+            continue
+        added = [c for c in runbook.contract.columns if shape.column(c.name) is None and c.name in step.index.columns]
+        computed = any(c.generated is not None or (c.default and c.default.is_expression) for c in added)
+        count = CountDuplicates(table=runbook.table, index=step.index, absent=tuple(c.name for c in added))
+        free = computed or any(c.default is None for c in added) or any(p.expression for p in step.index.parts)
+        if not free and step_key(count) not in record.done_steps:
+            found.append(count)
+    return found
 
 
 def _with_proofs(runbook: Runbook, steps: Sequence[Step], record: Record) -> Sequence[Step]:

@@ -152,6 +152,7 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
     waiting = WaitDriver(site, observer)
     ddl = (
         "add-columns",
+        "count-duplicates",
         "set-default",
         "change-column",
         "add-check",

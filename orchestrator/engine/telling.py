@@ -28,6 +28,7 @@ _WORDS = {
     "quiet": "quiet time",
     "remove-mirror": "mirror taken down",
     "try-ddl": "trial on a scratch copy",
+    "count-duplicates": "duplicates counted",
     "set-default": "default expressions",
     "add-check": "checks, not enforced",
     "drop-check": "checks dropped",

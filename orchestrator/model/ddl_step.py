@@ -136,6 +136,17 @@ class GhostAlter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountDuplicates:
+    """Rows that a unique index would refuse. ``absent``: columns of it that do not exist yet, and will hold one
+    constant in every row that exists."""
+
+    kind: Literal["count-duplicates"] = "count-duplicates"
+    table: TableName
+    index: Index
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TryDdl:
     """The steps that follow, tried on an empty scratch copy of the family before the first of them runs."""
 
@@ -148,5 +159,5 @@ class TryDdl:
 AddingStep = AddColumns | SetDefault | ChangeColumn | AddIndex | AddForeignKey | AddCheck
 DroppingStep = DropForeignKey | DropIndex | DropColumns | DropCheck
 ExclusiveDdlStep = AddingStep | DroppingStep
-NativeDdlStep = ExclusiveDdlStep | ProveForeignKey
+NativeDdlStep = ExclusiveDdlStep | ProveForeignKey | CountDuplicates
 DdlStep = NativeDdlStep | GhostAlter | TryDdl

@@ -18,6 +18,7 @@ from orchestrator.model.ddl_step import (
     AddIndex,
     AddingStep,
     ChangeColumn,
+    CountDuplicates,
     DdlStep,
     DropCheck,
     DropColumns,
@@ -42,6 +43,7 @@ __all__ = [
     "ChangeColumn",
     "CloseRollout",
     "Compare",
+    "CountDuplicates",
     "DdlStep",
     "Drain",
     "DropCheck",
@@ -245,7 +247,7 @@ def step_class(step: Step) -> StepClass:
             return StepClass.EXCLUSIVE
         case DropForeignKey() | DropIndex() | DropColumns() | DropCheck() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
-        case Fill() | Compare() | ProveForeignKey():
+        case Fill() | Compare() | ProveForeignKey() | CountDuplicates():
             return StepClass.ROWS
         case OpenWrites() | SetPercent() | KeepFlags() | Soak():
             return StepClass.READS
@@ -269,7 +271,7 @@ def step_key(step: Step) -> str:
             return f"{step.kind}:{step.column.name}"
         case AddCheck() | DropCheck():
             return f"{step.kind}:{step.check.name}"
-        case AddIndex() | DropIndex():
+        case AddIndex() | DropIndex() | CountDuplicates():
             return f"{step.kind}:{step.index.name}"
         case AddForeignKey() | ProveForeignKey() | DropForeignKey():
             return f"{step.kind}:{step.foreign_key.name}"

@@ -283,6 +283,7 @@ class Silent:
 KINDS = [
     "add-columns",
     "set-default",
+    "count-duplicates",
     "try-ddl",
     "add-check",
     "drop-check",

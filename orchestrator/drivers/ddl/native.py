@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from orchestrator.drivers.ddl.standing import standing
+from orchestrator.drivers.ddl.unique import DUPLICATE, Duplicates
 from orchestrator.model.keys import show_key
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.step import AddIndex, ExclusiveDdlStep, NativeDdlStep, ProveForeignKey, step_key
+from orchestrator.model.step import (
+    AddIndex,
+    CountDuplicates,
+    ExclusiveDdlStep,
+    NativeDdlStep,
+    ProveForeignKey,
+    step_key,
+)
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, ReplicaLook
@@ -19,7 +27,6 @@ from orchestrator.mysql.sql.alter import alter, count_orphans, pins, sample_orph
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
-_DUPLICATE = 1062
 _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
 
@@ -31,21 +38,31 @@ class NativeDdlDriver:
         self._site = site
         self._guard = Guard(site, replicas)
         self._carrier = Carrier(site, replicas)
+        self._duplicates = Duplicates(site, self._guard)
 
     def describe(self, step: NativeDdlStep) -> Sequence[str]:
         if isinstance(step, ProveForeignKey):
             return (count_orphans(step.table, step.foreign_key, self._tag(step)),)
+        if isinstance(step, CountDuplicates):
+            return (self._duplicates.describe(step, self._tag(step)),)
         return self._work(step).statements
 
     def apply(self, step: NativeDdlStep, beat: Beat) -> Outcome:
         if isinstance(step, ProveForeignKey):
             return self._prove(step, beat)
-        wanted = step
-        return self._carrier.apply(self._tag(step), lambda s: self._judge(s, wanted), _refused, beat)
+        if isinstance(step, CountDuplicates):
+            return self._duplicates.count(step, self._tag(step), beat)
+        if isinstance(step, AddIndex) and step.index.unique and self.observe(step) is Seen.ABSENT:
+            unique = step
+            return self._duplicates.build(unique, self._tag(step), beat, lambda: self._carried(unique, beat))
+        return self._carried(step, beat)
+
+    def _carried(self, step: ExclusiveDdlStep, beat: Beat) -> Outcome:
+        return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), _refused, beat)
 
     def observe(self, step: NativeDdlStep) -> Seen:
-        """A proof leaves nothing on the server, so it is never found done."""
-        if isinstance(step, ProveForeignKey):
+        """A proof or a count leaves nothing on the server, so it is never found done."""
+        if isinstance(step, ProveForeignKey | CountDuplicates):
             return self._carrier.observe(self._tag(step), lambda _: Judged(Seen.ABSENT))
         wanted = step
         return self._carrier.observe(self._tag(step), lambda s: self._judge(s, wanted))
@@ -68,7 +85,12 @@ class NativeDdlDriver:
 
     def _work(self, step: ExclusiveDdlStep) -> Exclusive:
         tag = self._tag(step)
-        build = Build(step.final_lock_budget_s, step.tries) if isinstance(step, AddIndex) else None
+        settings = self._site.runbook.phases
+        build = None
+        if isinstance(step, AddIndex):
+            build = Build(step.final_lock_budget_s, step.tries)
+        elif step.way.rebuilds:
+            build = Build(settings.final_lock_budget_s, settings.index_tries)
         return Exclusive(alter(step, tag), tag, step.family, pins(step), build)
 
     def _tag(self, step: NativeDdlStep) -> str:
@@ -110,12 +132,13 @@ class NativeDdlDriver:
 def _refused(error: ServerError) -> Outcome:
     """The server will not do it; it never falls back to something dearer by itself."""
     seen = f"the server says {error.number} {error.text}"
-    if error.number == _DUPLICATE:
+    if error.number == DUPLICATE:
         return Outcome(
             Result.FAILED,
             f"the unique index cannot be built: {seen}",
             "rows that differ in the index's columns (NULLs apart, as its collation compares)",
             "mend the rows, then the same command again",
+            evidence=((str(DUPLICATE), error.text),),
         )
     if error.number in _NOT_THIS_WAY:
         return Outcome(
