@@ -7,10 +7,11 @@ from phases.backfill import Backfill
 from phases.ddl import Ddl
 from phases.finish import Finish
 from phases.read_switch import ReadSwitch
+from phases.repair import Repair
 from phases.rollback import Rollback
 from phases.shadow_write import ShadowWrite
 from phases.verify import Verify
 
 FORWARD: tuple[Phase, ...] = (Ddl(), Backfill(), ShadowWrite(), ReadSwitch(), Verify())
 
-__all__ = ["FORWARD", "Finish", "Rollback"]
+__all__ = ["FORWARD", "Finish", "Repair", "Rollback"]

@@ -133,6 +133,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         forward=phases.FORWARD,
         rollback=phases.Rollback(),
         finish=lambda waived: phases.Finish(evidence_waived=waived),
+        repair=phases.Repair(),
         listeners=(*around.listeners, Notifier(runbook.notify)),
         watcher=around.watcher,
         clock=clock,

@@ -1,4 +1,4 @@
-"""The verbs that only look: plan, status, history, verify, check, doctor, metrics."""
+"""The verbs that only look: plan, status, history, check, doctor, metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def register(app: typer.Typer) -> None:
     app.command()(plan)
     app.command()(status)
     app.command()(history)
-    app.command()(verify)
     app.command()(check)
     app.command()(doctor)
     app.command()(metrics)
@@ -92,25 +91,6 @@ def history(context: typer.Context) -> None:
                 print(json.dumps(history_words(event), ensure_ascii=False, default=str))
             return
         print(history_text(events))
-
-
-def verify(
-    context: typer.Context,
-    on: Annotated[
-        str, typer.Option("--on", help="A replica (host:port): its rows, and that they are the primary's.")
-    ] = "",
-) -> None:
-    """Compare every row by the relation that holds now. Reads only; 81 when rows differ."""
-    from orchestrator.cli.render import verify_text, verify_words
-
-    of = shared(context)
-    of.interrupts.install()
-    with of.opened() as app:
-        outcome = app.compare(on)
-        words = verify_words(outcome)
-        answer(of, words, verify_text(outcome))
-        if words["mismatches"]:
-            raise typer.Exit(int(Exit.ROWS_DIFFER))
 
 
 def check(context: typer.Context) -> None:

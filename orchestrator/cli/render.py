@@ -178,7 +178,7 @@ def status_text(seen: Status) -> str:
     record = seen.record
     lines = [f"{seen.rollout}  {seen.table}  {seen.advice.line}    {_who(seen.advice.who)}"]
     rows = []
-    for name in (*FORWARD, "rollback", "finish"):
+    for name in (*FORWARD, "repair", "rollback", "finish"):
         line = record.phase_record(name) if record is not None else None
         if line is None:
             if name in FORWARD:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from orchestrator.engine.plan import Plan
 
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+Winner = Literal["", "new_wins", "old_wins"]
 Reason = Annotated[str, typer.Option(help="Why; kept in the history.")]
 Accept = Annotated[list[str] | None, typer.Option("--accept-loss", help="CLASS=N: rows of this class may be lost.")]
 
@@ -47,10 +48,7 @@ def next_(
 ) -> None:
     """Do the next stage."""
     _known_phase(phase)
-    if on_conflict not in ("", "new_wins", "old_wins"):
-        raise UsageError(f"--on-conflict {on_conflict}", "new_wins or old_wins", "correct it")
-    winner = cast(Literal["", "new_wins", "old_wins"], on_conflict)
-    of = shared(context)
+    of, winner = shared(context), winner_of(on_conflict)
     with of.opened() as app:
         ready = app.commands.ready(phase, on_conflict=winner)
         if isinstance(ready, str):
@@ -62,10 +60,10 @@ def next_(
             show_plan(of, app.planner.plan(ready.name, winner), sql=True)
             return
         if not yes:
-            _shown_before(app.planner.plan(ready.name, winner))
+            shown_before(app.planner.plan(ready.name, winner))
             confirmed(yes, f"Do {ready.name} now?")
         # By its name: what somebody else does meanwhile must not make another stage of it.
-        _ran(of, lambda: app.commands.next(ready.name, winner))
+        ran(of, lambda: app.commands.next(ready.name, winner))
 
 
 def run(
@@ -83,7 +81,7 @@ def run(
             if isinstance(ready, str):
                 answer(of, {"note": ready}, ready)
                 return
-            _ran(of, partial(app.commands.next, ready.name))
+            ran(of, partial(app.commands.next, ready.name))
             if ready.name == until:
                 return
 
@@ -107,7 +105,7 @@ def rollback(
             if dry_run:
                 show_plan(of, planned, sql=True)
                 return
-            _shown_before(planned)
+            shown_before(planned)
             meter = planned.facts.meter.value if planned.facts.meter is not None else None
             steps = {s.key for s in planned.stages[0].steps}
             loses = meter is not None and meter.rows and steps & {"remove-mirror", "drop-columns"}
@@ -115,7 +113,7 @@ def rollback(
                 accepted = _typed_loss(app, tuple((c.name, c.rows) for c in meter.classes))
             else:
                 confirmed(yes, f"Roll back {app.parts.runbook.id}{f' to {to}' if to else ' all the way'}?")
-        _ran(of, lambda: app.commands.rollback(to, accepted))
+        ran(of, lambda: app.commands.rollback(to, accepted))
 
 
 def finish(
@@ -135,7 +133,7 @@ def finish(
     of = shared(context)
     with of.opened() as app:
         confirmed(yes, "Take the mirror away for good? There is no way back afterwards.")
-        _ran(of, lambda: app.commands.finish(old_application_gone, _accepted(accept_loss)))
+        ran(of, lambda: app.commands.finish(old_application_gone, _accepted(accept_loss)))
 
 
 def purge(context: typer.Context, yes: Yes = False) -> None:
@@ -172,7 +170,7 @@ def abort(context: typer.Context, reason: Reason = "") -> None:
         answer(of, {"note": note}, note)
 
 
-def _ran(of: Shared, act: Callable[[], Ended | str]) -> None:
+def ran(of: Shared, act: Callable[[], Ended | str]) -> None:
     """Run it, hearing signals, and print how it ended; a pause that somebody asked for is a good end."""
     from orchestrator.cli.render import ended_text
     from orchestrator.engine import Paused
@@ -191,7 +189,7 @@ def _ran(of: Shared, act: Callable[[], Ended | str]) -> None:
     answer(of, {"state": record.state.value, "phase": record.phase, "note": ended.note}, ended_text(ended))
 
 
-def _shown_before(planned: Plan) -> None:
+def shown_before(planned: Plan) -> None:
     """What is about to be confirmed, on standard error. Raises its refusal: then there is nothing to confirm."""
     from orchestrator.cli.render import plan_text
     from orchestrator.engine.judging import refusal
@@ -218,6 +216,13 @@ def _same_plan(path: Path, fingerprint: str) -> None:
         "a plan of the present contract, table, server and state",
         "read a new one: rollout plan -o FILE",
     )
+
+
+def winner_of(on_conflict: str) -> Winner:
+    """Raises UsageError for another word."""
+    if on_conflict not in ("", "new_wins", "old_wins"):
+        raise UsageError(f"--on-conflict {on_conflict}", "new_wins or old_wins", "correct it")
+    return cast(Winner, on_conflict)
 
 
 def _known_phase(phase: str | None) -> None:

@@ -122,6 +122,19 @@ class Commands:
         self._entry.admit(record, planner)
         return self._run(planner, record, Asked(accepted=accepted))
 
+    def repair(self, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Ended:
+        """Mend rows that do not hold by the sweep's batches, then compare every row. Raises Held before shadow-write
+        is done, UsageError after finish, and what ``next`` raises."""
+        record = self._entry.present()
+        if record.state is State.FINISHED:
+            raise UsageError(
+                "this rollout is finished: nothing keeps its old columns any more",
+                "a rollout that is not finished",
+                "rollout verify shows what there is",
+            )
+        self._entry.admit(record, self._p.repair)
+        return self._run(self._p.repair, record, Asked(on_conflict=on_conflict))
+
     def pause(self, reason: str = "") -> str:
         """Ask the running command to pause. It ends within one beat, with 0."""
         if self._p.store.holder(self._id) is None:

@@ -13,7 +13,7 @@ from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, Runb
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
-from orchestrator.model.state import FORWARD, Event, EventKind, Record, State
+from orchestrator.model.state import FORWARD, REPAIR, Event, EventKind, Record, State
 from orchestrator.model.step import Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -129,7 +129,7 @@ class Entry:
         )
 
 
-_WRITES = frozenset({"ddl", "backfill", "shadow-write", "read-switch"})
+_WRITES = frozenset({"ddl", "backfill", "shadow-write", "read-switch", REPAIR})
 
 
 def resumed(record: Record, phase: str) -> Record:

@@ -30,6 +30,7 @@ class Parts:
     forward: tuple[Phase, ...]
     rollback: Phase
     finish: Callable[[bool], Phase]
+    repair: Phase
     listeners: tuple[Listener, ...]
     watcher: Watcher
     clock: Clock

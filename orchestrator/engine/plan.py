@@ -129,9 +129,16 @@ class Planner:
 
     def plan_back(self, target: str) -> Plan:
         """What a rollback to ``target`` ("" = all the way) would do now."""
-        record = replace(self._entry.present(), target=target)
-        facts = self._p.observer.look(_NEEDS | {Need.METER})
-        stage = self._described("rollback", self._p.rollback, resumed(record, "rollback"), facts)
+        return self._aside(self._p.rollback, replace(self._entry.present(), target=target), Need.METER)
+
+    def plan_repair(self, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Plan:
+        """What ``verify --repair`` would do now."""
+        return self._aside(self._p.repair, replace(self._entry.present(), on_conflict=on_conflict))
+
+    def _aside(self, phase: Phase, record: Record, *needs: Need) -> Plan:
+        """The plan of what is no forward stage."""
+        facts = self._p.observer.look(_NEEDS | {*needs})
+        stage = self._described(phase.name, phase, resumed(record, phase.name), facts)
         return Plan(
             rollout=record.id,
             record=record,
@@ -141,7 +148,7 @@ class Planner:
             stages=(stage,),
             budgets=(),
             verdicts=(),
-            problems=tuple(self._p.rollback.problems(self._p.runbook, facts, record)),
+            problems=tuple(phase.problems(self._p.runbook, facts, record)),
         )
 
     def fingerprint(self, record: Record | None = None, facts: Facts | None = None) -> str:

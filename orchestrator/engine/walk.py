@@ -15,7 +15,7 @@ from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.state import Ask, Event, EventKind, Record, Request, move, remaining
+from orchestrator.model.state import REPAIR, Ask, Event, EventKind, Record, Request, move, remaining
 from orchestrator.model.step import (
     Compare,
     Step,
@@ -209,9 +209,9 @@ class Engine:
                 replace(record, done_steps=()), EventKind.FINISHED, "the mirror is gone, the rollout is closed"
             )
             return Ended(saved, saved.note)
-        steps = len(record.done_steps)
+        steps, done = len(record.done_steps), (*record.done, *(() if name == REPAIR else (name,)))
         note = f"{steps} steps, the last: {record.note}" if steps > 1 else record.note
-        record = replace(record, done=(*record.done, name), done_steps=(), on_conflict="")
+        record = replace(record, done=done, done_steps=(), on_conflict="")
         saved = self.record(record, EventKind.PHASE_DONE, note)
         return Ended(saved, saved.note)
 
@@ -229,7 +229,7 @@ class Engine:
             return PhaseFailed(
                 f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
                 "a phase that runs to its end",
-                f"rollout next --phase {record.phase}" if record.phase != "rollback" else "rollout rollback",
+                _again(record),
             )
         saved = self.record(replace(record, intent=None), EventKind.PAUSED, f"paused by {ask.who}")
         return Paused(saved, f"{record.phase} is paused by {ask.who} in {step_key(step)}; progress is kept")
@@ -261,9 +261,8 @@ class Engine:
 
 
 def _again(record: Record) -> str:
-    return (
-        f"rollout {record.phase}" if record.phase in ("rollback", "finish") else f"rollout next --phase {record.phase}"
-    )
+    verbs = {"rollback": "rollout rollback", "finish": "rollout finish", REPAIR: "rollout verify --repair"}
+    return verbs.get(record.phase, f"rollout next --phase {record.phase}")
 
 
 def _rollback_note(record: Record) -> str:

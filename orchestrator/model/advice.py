@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.model.state import FINISH, FORWARD, ROLLBACK, Holder, Record, State
+from orchestrator.model.state import FINISH, FORWARD, REPAIR, ROLLBACK, Holder, Record, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +53,6 @@ def _again(record: Record) -> str:
         return f"rollout rollback --to {record.target}" if record.target else "rollout rollback"
     if record.phase == FINISH:
         return "rollout finish"
+    if record.phase == REPAIR:
+        return "rollout verify --repair"
     return f"rollout next --phase {record.phase}" if record.phase in FORWARD else "rollout next"

@@ -21,6 +21,7 @@ from orchestrator.model.step import Compare, RemoveMirror, Step, Truth
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 ROLLBACK = "rollback"
 FINISH = "finish"
+REPAIR = "repair"
 
 
 class State(Enum):

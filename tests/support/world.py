@@ -339,6 +339,7 @@ class Stage:
             forward=phases.FORWARD,
             rollback=phases.Rollback(),
             finish=lambda waived: phases.Finish(evidence_waived=waived),
+            repair=phases.Repair(),
             listeners=(self,),
             watcher=Silent(),
             clock=self.clock,
