@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.contract import Contract, TableName
+from orchestrator.model.window import Window
 
 Engine = Literal["auto", "native", "gh-ost"]
 
@@ -32,6 +34,7 @@ class PhaseSettings:
     """The ``phases:`` part of a runbook."""
 
     engine: Engine = "auto"
+    window: Window | None = None
     final_lock_budget_s: float = 2.0
     index_tries: int = 10
     gh_ost: GhostSettings = field(default_factory=GhostSettings)
@@ -67,6 +70,7 @@ class Limits:
     threads_running: int = 200
     history_list: int = 1_000_000
     disk: DiskSource = field(default_factory=DiskSource)
+    kill: KillPolicy = field(default_factory=KillPolicy)
     max_wait_s: float = 600.0
     stall_budget_s: float = 0.25
     stale_after_s: float = 15.0

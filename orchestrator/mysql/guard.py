@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from orchestrator.errors import Ambiguous, CannotSay
 from orchestrator.model.contract import TableName
+from orchestrator.model.facts import Holder
 from orchestrator.model.outcome import Outcome, Progress, Result, SignalKind
+from orchestrator.model.window import Window
 from orchestrator.mysql.errno import DEADLOCK, INTERRUPTED, LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.mysql.flight import Flight, Landing, Patience
 from orchestrator.mysql.locks import blindness, find_tagged
-from orchestrator.mysql.quiet import Quiet, ReplicaLook, stopping
+from orchestrator.mysql.quiet import Quiet, ReplicaLook, Terms, stopping
 from orchestrator.mysql.quote import literal
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
@@ -54,13 +56,15 @@ class Build:
 @dataclass(frozen=True, slots=True)
 class Exclusive:
     """One statement, the tag in it by which it is found again, the tables whose locks meet its own, and the session
-    variables (``pins``) that it needs for itself."""
+    variables (``pins``) that it needs for itself. ``window``: the hours for which it waits; None, as on the way back,
+    waits for none."""
 
     statement: str
     tag: str
     family: tuple[TableName, ...]
     pins: tuple[tuple[str, str | int], ...] = ()
     build: Build | None = None
+    window: Window | None = None
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -148,8 +152,13 @@ class Guard:
 
     def _until_it_lands(self, work: Exclusive, session: Session, watch: Session, beat: Beat) -> Outcome:
         clock, limits = self._site.clock, self._site.runbook.limits
+        terms = Terms(limits.max_wait_s, limits.kill, work.window)
+        quiet = Quiet(watch, work.family, self._replicas, clock, terms)
+        return _with_killed(self._tried(work, session, quiet, watch, beat), quiet.killed)
+
+    def _tried(self, work: Exclusive, session: Session, quiet: Quiet, watch: Session, beat: Beat) -> Outcome:
+        clock = self._site.clock
         tally = _Tally(clock.monotonic())
-        quiet = Quiet(watch, work.family, self._replicas, clock, limits.max_wait_s)
         while True:
             stopped = quiet.await_it(beat)
             if stopped is not None:
@@ -224,6 +233,16 @@ def _blind(why: str) -> Outcome:
         "start the server with performance_schema=ON, or UPDATE performance_schema.setup_instruments"
         " SET ENABLED = 'YES' WHERE NAME = 'wait/lock/metadata/sql/mdl'; then the same command again",
     )
+
+
+def _with_killed(outcome: Outcome, killed: Sequence[Holder]) -> Outcome:
+    """Everybody who was ended is in the history, whatever became of the statement."""
+    if not killed:
+        return outcome
+    rows = tuple(("killed", str(h.process_id), f"{h.user}@{h.host}", f"{h.age_s:.0f} s", h.statement) for h in killed)
+    note = f"{outcome.note}; killed as the runbook allows: {'; '.join(str(h) for h in killed)}"
+    figures = outcome.figures | {"killed_sessions": float(len(killed))}
+    return replace(outcome, note=note, figures=figures, evidence=(*outcome.evidence, *rows))
 
 
 def _done_note(tally: _Tally) -> str:

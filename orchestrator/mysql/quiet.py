@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import BlockerKind, Holder, Reading, ReplicaFacts
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
+from orchestrator.model.window import Window
 from orchestrator.mysql.locks import read_holders
 from orchestrator.mysql.session import Session
 from orchestrator.ports import Beat, Clock
@@ -26,8 +29,20 @@ _SHORT_SHARE = 0.1
 _GREATEST_SHORT_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long is waited in all, whom the wait may end, and the hours in which it may end at all."""
+
+    max_wait_s: float
+    kill: KillPolicy = field(default_factory=KillPolicy)
+    window: Window | None = None
+
+
 class Quiet:
-    """The wait before each try of one statement. All its tries share the bound ``max_wait_s``; builds do not count."""
+    """The wait before each try of one statement. All its tries share the bound ``max_wait_s``; builds do not count.
+
+    ``killed``: the sessions that were ended, as the runbook allows, in their order.
+    """
 
     def __init__(
         self,
@@ -35,13 +50,14 @@ class Quiet:
         family: tuple[TableName, ...],
         replicas: ReplicaLook | None,
         clock: Clock,
-        max_wait_s: float,
+        terms: Terms,
     ) -> None:
         self._session = session
         self._family = family
         self._replicas = replicas
         self._clock = clock
-        self._max_wait_s = max_wait_s
+        self._terms = terms
+        self.killed: list[Holder] = []
         self._began_at = self._not_before = clock.monotonic()
         self._beat_at = self._replicas_at = float("-inf")
         self._signal = GO
@@ -60,10 +76,12 @@ class Quiet:
             signal = self._listen(beat)
             if signal.kind not in (SignalKind.GO, SignalKind.HOLD):
                 return stopping(signal)
-            free = self._is_free()
+            closed_s = self._closed_s()
+            free = not closed_s and self._is_free()
             if free and signal.kind is SignalKind.GO and self._clock.monotonic() >= self._not_before:
                 return None
-            if self.waited_s >= self._max_wait_s:
+            # A window that opens only after the bound is not waited for: the operator comes back then.
+            if self.waited_s + closed_s >= self._terms.max_wait_s:
                 return self._held(signal)
             self._clock.sleep(_LOOK_EVERY_S)
 
@@ -86,6 +104,14 @@ class Quiet:
     def last_blocker(self) -> str:
         """Who was in the way last; empty when nobody was ever seen."""
         return self._blocked_by
+
+    def _closed_s(self) -> float:
+        """Seconds until the window opens; 0 in it, or without one."""
+        window = self._terms.window
+        closed_s = window.opens_in_s(self._clock.now()) if window is not None else 0.0
+        if closed_s:
+            self._blocker, self._blocked_by = None, f"the window {window} opens in {closed_s / 60:.0f} min"
+        return closed_s
 
     def _listen(self, beat: Beat) -> Signal:
         now = self._clock.monotonic()
@@ -112,7 +138,12 @@ class Quiet:
 
     def _primary_blocked(self) -> bool:
         holders = read_holders(self._session, self._family, frozenset())
-        return self._note(next((h for h in holders if self._blocks(h, "")), None), "")
+        blockers = [h for h in holders if self._blocks(h, "")]
+        for holder in blockers:
+            if self._terms.kill.allows(holder) and all(k.process_id != holder.process_id for k in self.killed):
+                self._session.execute(f"KILL {holder.process_id}")
+                self.killed.append(holder)
+        return self._note(next(iter(blockers), None), "")
 
     def _replicas_blocked(self) -> bool:
         """A replica that cannot be seen blocks: its readers would stop its applier for as long as they like."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from orchestrator.model.findings import Wrong
+from orchestrator.model.window import Window
 from orchestrator.runbook.forms import (
     ApplicationsForm,
     ContractForm,
@@ -17,7 +18,15 @@ from orchestrator.runbook.forms import (
     Sql,
     TableForm,
 )
-from orchestrator.runbook.units import DURATION_PATTERN, SHARE_PATTERN, parse_duration, parse_share, show_duration
+from orchestrator.runbook.units import (
+    DURATION_PATTERN,
+    SHARE_PATTERN,
+    WINDOW_PATTERN,
+    parse_duration,
+    parse_share,
+    parse_window,
+    show_duration,
+)
 
 Duration = Annotated[
     float,
@@ -28,6 +37,13 @@ Share = Annotated[
     float,
     BeforeValidator(parse_share),
     WithJsonSchema({"type": "string", "pattern": SHARE_PATTERN, "examples": ["10%"]}),
+]
+
+
+WindowText = Annotated[
+    Window,
+    BeforeValidator(parse_window),
+    WithJsonSchema({"type": "string", "pattern": WINDOW_PATTERN, "examples": ["01:00-05:00 Europe/Berlin"]}),
 ]
 
 
@@ -66,6 +82,10 @@ class DdlForm(Form):
         default="auto",
         description="native: INSTANT, else INPLACE with LOCK=NONE. gh-ost: a copy of the table. auto: native, and "
         "gh-ost for what would rebuild or copy.",
+    )
+    window: WindowText | None = Field(
+        default=None,
+        description="Hours in which exclusive locks and gh-ost's cut-over may come, as 01:00-05:00 Europe/Berlin.",
     )
     final_lock_budget: Duration = _duration(2.0, "Longest wait that the last step of an index build may cause.")
     index_tries: int = Field(
@@ -133,6 +153,18 @@ class AgeForm(Form):
     max_age: Duration = Field(description="Oldest that may be met.")
 
 
+class KillForm(Form):
+    older_than: Duration = Field(description="Only sessions that have blocked for longer are killed.")
+    except_: list[str] = Field(default_factory=list, alias="except", description="Users that are never killed.")
+
+
+class LocksForm(Form):
+    max_age: Duration = _duration(5.0, "Oldest holder that may be met.")
+    kill: KillForm | None = Field(
+        default=None, description="Whether sessions that block us are killed. Left out: nobody is."
+    )
+
+
 class CountForm(Form):
     max: int = Field(ge=1, le=10**12, description="Greatest number that may be met.")
 
@@ -157,7 +189,7 @@ class DiskForm(Form):
 
 class ChecksForm(Form):
     replication_lag: LagForm | None = Field(default=None, description="Lag of the worst replica; default 5s.")
-    metadata_locks: AgeForm | None = Field(
+    metadata_locks: LocksForm | None = Field(
         default=None, description="Age of a holder of a metadata lock of the family; default 5s."
     )
     long_transactions: AgeForm | None = Field(

@@ -6,6 +6,7 @@ import shlex
 from datetime import date
 from itertools import pairwise
 
+from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.runbook import (
     DiskSource,
     GateSpec,
@@ -38,6 +39,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
             build.note(path, f"{path[-1]} is 0", "more than 0", "write a duration such as 100ms")
     return PhaseSettings(
         engine=form.ddl.engine,
+        window=form.ddl.window,
         final_lock_budget_s=form.ddl.final_lock_budget,
         index_tries=form.ddl.index_tries,
         gh_ost=GhostSettings(
@@ -92,10 +94,17 @@ def limits(form: forms.ChecksForm, build: Builder) -> Limits:
         threads_running=form.threads_running.max if form.threads_running else plain.threads_running,
         history_list=form.history_list.max if form.history_list else plain.history_list,
         disk=_disk(form.disk, build),
+        kill=_kill(form.metadata_locks),
         max_wait_s=form.max_wait,
         stall_budget_s=form.stall_budget,
         throttle=tuple(form.throttle),
     )
+
+
+def _kill(form: forms.LocksForm | None) -> KillPolicy:
+    if form is None or form.kill is None:
+        return KillPolicy()
+    return KillPolicy(form.kill.older_than, tuple(form.kill.except_))
 
 
 def _disk(form: forms.DiskForm | None, build: Builder) -> DiskSource:

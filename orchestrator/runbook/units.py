@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from orchestrator.model.findings import Wrong
+from orchestrator.model.window import Window
 
 _UNITS_S = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86_400)}
 DURATION_PATTERN = r"^[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d)$"
 SHARE_PATTERN = r"^[0-9]{1,6}(\.[0-9]{1,3})?%$"
+WINDOW_PATTERN = r"^([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9]) (\S+)$"
 _MEASURE = re.compile(r"^([0-9]{1,9}(?:\.[0-9]{1,3})?) ?([^\s0-9.]*)$")
 _LONGEST_S = Decimal(366 * 86_400)
 
@@ -31,6 +34,24 @@ def parse_duration(value: object) -> float:
     if seconds > _LONGEST_S:
         raise Wrong(f"{value!r} is longer than a year", "a duration up to 366d", "shorten it")
     return float(seconds)
+
+
+def parse_window(value: object) -> Window:
+    """``01:00-05:00 Europe/Berlin``. Raises Wrong for anything else, an unknown place, and a window without length."""
+    example = "hours and a time zone, such as 01:00-05:00 Europe/Berlin"
+    if isinstance(value, Window):
+        return value
+    match = re.match(WINDOW_PATTERN, value) if isinstance(value, str) else None
+    if match is None:
+        raise Wrong(f"{_shown(value)} is not a window", example, "write the time zone's name behind the hours")
+    opens, closes = int(match[1]) * 60 + int(match[2]), int(match[3]) * 60 + int(match[4])
+    if opens == closes:
+        raise Wrong(f"{_shown(value)} opens and closes at once", example, "leave window out for all day")
+    try:
+        ZoneInfo(match[5])
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise Wrong(f"there is no time zone {match[5]!r} here", example, "write it as in the tz database") from error
+    return Window(opens, closes, match[5])
 
 
 def parse_share(value: object) -> float:

@@ -17,7 +17,7 @@ from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, Si
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.mysql import copied
 from orchestrator.mysql.locks import blindness
-from orchestrator.mysql.quiet import Quiet, ReplicaLook, stopping
+from orchestrator.mysql.quiet import Quiet, ReplicaLook, Terms, stopping
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
@@ -67,7 +67,9 @@ class CutOver:
         self._taken_back = 0
         self._longest_pending_s = 0.0
         self._jitter: Callable[[], float] = random.random
-        self._quiet = Quiet(session, (shape.table,), replicas, site.clock, site.runbook.limits.max_wait_s)
+        limits = site.runbook.limits
+        terms = Terms(limits.max_wait_s, window=site.runbook.phases.window)
+        self._quiet = Quiet(session, (shape.table,), replicas, site.clock, terms)
         self._began = False
         self._clear_at = 0.0
 

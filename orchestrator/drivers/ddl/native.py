@@ -12,6 +12,7 @@ from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.step import (
     AddIndex,
     CountDuplicates,
+    DroppingStep,
     ExclusiveDdlStep,
     NativeDdlStep,
     ProveForeignKey,
@@ -91,7 +92,9 @@ class NativeDdlDriver:
             build = Build(step.final_lock_budget_s, step.tries)
         elif step.way.rebuilds:
             build = Build(settings.final_lock_budget_s, settings.index_tries)
-        return Exclusive(alter(step, tag), tag, step.family, pins(step), build)
+        # The way back does not wait for hours.
+        window = None if isinstance(step, DroppingStep) else settings.window
+        return Exclusive(alter(step, tag), tag, step.family, pins(step), build, window)
 
     def _tag(self, step: NativeDdlStep) -> str:
         return self._site.tag(step_key(step))

@@ -53,6 +53,7 @@ def read_missing(
         *_parent_rights(rights, runbook, account),
         *_state_rights(rights, state_schema, runbook.id, account),
         *_looking_rights(rights, runbook, account),
+        *_killing_rights(rights, runbook, account),
         *_trigger_rights(session, rights, runbook),
         *_hidden_children(session, rights, runbook.table, account),
     )
@@ -100,6 +101,12 @@ def _looking_rights(rights: Rights, runbook: Runbook, account: Account) -> Itera
     for wanted in watched:
         if not rights.everywhere(wanted.right):
             yield MissingPrivilege(wanted.right, account.grant(wanted.right, EVERYWHERE), wanted.why)
+
+
+def _killing_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
+    if runbook.limits.kill.older_than_s is not None and not rights.everywhere("CONNECTION_ADMIN"):
+        grant = account.grant("CONNECTION_ADMIN", EVERYWHERE)
+        yield MissingPrivilege("CONNECTION_ADMIN", grant, "needed to kill what checks.metadata_locks.kill names")
 
 
 def _trigger_rights(session: Session, rights: Rights, runbook: Runbook) -> Iterator[MissingPrivilege]:
