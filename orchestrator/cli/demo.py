@@ -52,6 +52,9 @@ class _Seen:
 class Demo:
     """One run. ``out`` gets the story; the figures come back as the keys that ``rollout demo --json`` promises."""
 
+    file = RUNBOOK
+    about = "the AiJob table"
+
     def __init__(self, rows: int, seed: int, out: TextIO) -> None:
         self._rows = rows
         self._seed = seed
@@ -67,9 +70,9 @@ class Demo:
         folder = Path(tempfile.mkdtemp(prefix="demo-", dir=_made(cache_folder())))
         pair: Pair | None = None
         try:
-            self._say(f"A primary and a replica, the AiJob table with {self._rows:,} rows, two applications.")
+            self._say(f"A primary and a replica, {self.about} with {self._rows:,} rows, two applications.")
             pair = start_pair(folder / "pair")
-            runbook = write_short_copy(runbooks_folder() / RUNBOOK, folder / RUNBOOK, _WAIT_S)
+            runbook = write_short_copy(runbooks_folder() / self.file, folder / self.file, _WAIT_S)
             shape = prepare(pair, runbook, self._rows, self._seed)
             return self._under_traffic(pair, runbook, shape)
         finally:

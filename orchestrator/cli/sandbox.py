@@ -76,14 +76,21 @@ def demo(
     context: typer.Context,
     rows: Annotated[int, typer.Option("--rows", help="Rows of the AiJob table.")] = 20_000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of data and traffic.")] = 1,
+    engine: Annotated[
+        str, typer.Option("--engine", help="native: the AiJob rollout. gh-ost: a table that must be copied.")
+    ] = "native",
 ) -> None:
     """Walk the whole AiJob rollout on a sandbox, under the traffic of two applications, and back again."""
     from orchestrator.cli.demo import Demo
+    from orchestrator.cli.demo_ghost import GhostDemo
 
     of = shared(context)
     if rows < 100:
         raise UsageError(f"--rows {rows}", "100 or more", "correct it")
-    demo = Demo(rows, seed, sys.stderr)
+    stories = {"native": Demo, "gh-ost": GhostDemo}
+    if engine not in stories:
+        raise UsageError(f"--engine {engine}", " or ".join(stories), "correct it")
+    demo = stories[engine](rows, seed, sys.stderr)
     words = demo.run()
     answer(of, words, demo.summary(words))
     if words["lost_writes"] or words["drift"] or words["app_errors"]:

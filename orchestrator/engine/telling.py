@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from orchestrator.model.facts import SizeFacts
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.step import AddColumns, AddIndex, DropColumns, Step, StepClass, step_class
+from orchestrator.model.step import AddColumns, AddIndex, DropColumns, GhostAlter, Step, StepClass, step_class
 
 # Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
 _FILL_RATE = (5_000, 15_000)
+_COPY_RATE = (3_000, 20_000)
+# Once gh-ost holds its lock it must apply what was written before, within its own bound.
+_CUT_OVER_S = 2.0
 _COMPARE_RATE = (100_000, 500_000)
 
 
@@ -53,6 +56,8 @@ def way_back(name: str, ddl: RollbackDdl) -> str:
 
 def blocks(step: Step) -> str:
     """For how long one step keeps the application waiting at most."""
+    if isinstance(step, GhostAlter):
+        return f"at its cut-over: for its lock inside the stall budget, then for up to {_CUT_OVER_S:g} s"
     if isinstance(step, AddIndex):
         return f"for a moment at its start, and at its end for up to {step.final_lock_budget_s:g} s"
     if step_class(step) is StepClass.EXCLUSIVE:
@@ -64,8 +69,10 @@ def blocks_in_all(steps: Sequence[Step], budget_s: float) -> str:
     """The same for a stage; ``budget_s``: the stall budget."""
     count = sum(1 for s in steps if step_class(s) is StepClass.EXCLUSIVE)
     ends = [s.final_lock_budget_s for s in steps if isinstance(s, AddIndex)]
+    swaps = sum(1 for s in steps if isinstance(s, GhostAlter))
+    swap = f", up to {_CUT_OVER_S:g} s at gh-ost's cut-over" if swaps else ""
     last = f", {len(ends)} × up to {max(ends):g} s at an index's end" if ends else ""
-    return f"{count} × up to {budget_s * 1000:.0f} ms{last}" if count else "nothing"
+    return f"{count} × up to {budget_s * 1000:.0f} ms{last}{swap}" if count else "nothing"
 
 
 def what(steps: Sequence[Step]) -> str:
@@ -93,6 +100,9 @@ def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     compares = sum(1 for s in steps if s.kind == "compare")
     low = fixed + fills * rows / _FILL_RATE[1] + compares * rows / _COMPARE_RATE[1]
     high = fixed + fills * rows / _FILL_RATE[0] + compares * rows / _COMPARE_RATE[0]
+    copies = sum(1 for s in steps if isinstance(s, GhostAlter))
+    low += copies * (3 + rows / _COPY_RATE[1])
+    high += copies * (6 + rows / _COPY_RATE[0])
     low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
     high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
     return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"

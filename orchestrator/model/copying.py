@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from orchestrator.model.contract import TableName
 
+# A tool that reads the binary log registers as a replica and is none: ours do it under ids of this range ("gh" in their
+# upper half), by which they are known.
+READER_IDS = range(0x6768_0000, 0x6769_0000)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyChange:

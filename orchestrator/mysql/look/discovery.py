@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.model.copying import READER_IDS
 from orchestrator.model.runbook import ReplicaPolicy
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.session import Session
@@ -59,6 +60,8 @@ def _discovered(session: Session) -> tuple[Address, ...]:
     found: list[Address] = []
     dumps: tuple[str, ...] | None = None
     for server_id, host, port, _, uuid in (row[:5] for row in session.query(_REPLICAS)):
+        if int(server_id) in READER_IDS:
+            continue
         port = int(port) or DEFAULT_PORT
         if host:
             found.append(Address(f"{host}:{port}", (host,), port, uuid))

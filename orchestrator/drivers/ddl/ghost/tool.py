@@ -14,12 +14,10 @@ from orchestrator.drivers.ddl.ghost.command import arguments
 from orchestrator.drivers.ddl.ghost.process import GhostRun
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import TableName
-from orchestrator.model.copying import CopyChange, CopyTables
+from orchestrator.model.copying import READER_IDS, CopyChange, CopyTables
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 
-# A server id must be nobody else's; replicas of people have small ones.
-_FIRST_SERVER_ID, _SERVER_IDS = 0x4000_0000, 0x2000_0000
 _LONGEST_LOCK = 64
 
 
@@ -56,7 +54,7 @@ class GhostTool:
     def command(self, change: CopyChange) -> Sequence[str]:
         program = self._find(self._built)
         place = self._place(change)
-        shown = shlex.join((str(program.path.name), *arguments(change, place, self._settings.tls, _FIRST_SERVER_ID)))
+        shown = shlex.join((str(program.path.name), *arguments(change, place, self._settings.tls, READER_IDS.start)))
         return (
             f"-- gh-ost {program.version_text}; user and password from its environment, the server id drawn anew",
             shown,
@@ -67,7 +65,7 @@ class GhostTool:
         place = self._place(change)
         place.clear()
         place.make()
-        server_id = _FIRST_SERVER_ID + secrets.randbelow(_SERVER_IDS)
+        server_id = secrets.choice(READER_IDS)
         words = arguments(change, place, self._settings.tls, server_id)
         run = GhostRun(program.path, words, place, change.table, self._clock)
         try:
