@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.model.facts import Facts, Need
+from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
 from orchestrator.model.step import Fill, Step
@@ -25,7 +25,7 @@ class Backfill:
         return (*key_problems(facts), *value_problems(facts))
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        shape_of(facts)
+        shape = shape_of(facts)
         if not runbook.contract.mappings:
             return ()
         fill = Fill(
@@ -34,5 +34,12 @@ class Backfill:
             pass_name="backfill",
             target_time_s=runbook.phases.target_time_s,
             max_batch_rows=runbook.phases.max_batch_rows,
+            workers=runbook.phases.workers or (1 if _applied_serially(runbook, shape) else 0),
         )
         return () if "fill:backfill" in record.done_steps else (fill,)
+
+
+def _applied_serially(runbook: Runbook, shape: Shape) -> bool:
+    """Replicas apply the changes of a table with foreign keys one after the other, so that more workers only make lag
+    (docs/adr/0012)."""
+    return bool(shape.foreign_keys or shape.referenced_by or runbook.contract.foreign_keys)

@@ -31,7 +31,7 @@ class GhostSettings:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSettings:
-    """The ``phases:`` part of a runbook."""
+    """The ``phases:`` part of a runbook. ``workers``: of the backfill; 0 finds out how many."""
 
     engine: Engine = "auto"
     window: Window | None = None
@@ -40,6 +40,7 @@ class PhaseSettings:
     gh_ost: GhostSettings = field(default_factory=GhostSettings)
     target_time_s: float = 0.08
     max_batch_rows: int = 5_000
+    workers: int = 1
     soak_s: float = 30.0
     percents: tuple[int, ...] = (1, 5, 25, 50, 100)
     hold_s: float = 300.0

@@ -99,7 +99,8 @@ class Fill:
     fixed at the start, rows that are locked are left) or sweep (passes until nothing is left).
 
     ``on_conflict`` "": the old column is the truth, ``n <=> f(o)`` is restored everywhere. Once both were written:
-    "refuse" fills only what is unset and stops at rows that do not correspond; "new_wins" and "old_wins" mend them."""
+    "refuse" fills only what is unset and stops at rows that do not correspond; "new_wins" and "old_wins" mend them.
+    ``workers``: of the backfill; 0 finds out how many."""
 
     kind: Literal["fill"] = "fill"
     table: TableName
@@ -108,6 +109,7 @@ class Fill:
     target_time_s: float
     max_batch_rows: int
     on_conflict: Literal["", "refuse", "new_wins", "old_wins"] = ""
+    workers: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

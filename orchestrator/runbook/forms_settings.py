@@ -97,7 +97,10 @@ class DdlForm(Form):
 class BackfillForm(Form):
     target_time: Duration = _duration(0.08, "How long one batch should take.")
     max_batch: int = Field(default=5000, ge=1, le=100_000, description="Most rows in one batch.")
-    workers: Literal[1, "auto"] = Field(default=1, description="One worker.")
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=16)] = Field(
+        default=1,
+        description="How many fill at a time; auto: one more while that raises the rate and replicas keep up.",
+    )
 
 
 class ShadowWriteForm(Form):

@@ -56,7 +56,6 @@ CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
         "other engines are not supported",
         "auto, native and gh-ost are what there is",
     ),
-    ("phases", "backfill", "workers"): ("more than one worker is not supported", "write workers: 1, or leave it out"),
     ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),
     ("phases", "read_switch", "driver"): ("other readers are not supported", "flag_table is what there is"),
     ("phases", "read_switch", "on_watcher_loss"): (

@@ -108,6 +108,7 @@ def fill(
     pass_name: Literal["backfill", "sweep"] = "backfill",
     rows: int = 200,
     on_conflict: Literal["", "refuse", "new_wins", "old_wins"] = "",
+    workers: int = 1,
 ) -> Fill:
     return Fill(
         table=TableName(schema, "orders"),
@@ -117,6 +118,7 @@ def fill(
         target_time_s=60.0,
         max_batch_rows=rows,
         on_conflict=on_conflict,
+        workers=workers,
     )
 
 

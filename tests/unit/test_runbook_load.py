@@ -316,7 +316,6 @@ class TestKeys:
         [
             (lambda t: t + "gates: [{name: a, prometheus: up, max: 1}]\n", ("Prometheus", "command")),
             (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
-            (lambda t: t + "phases: {backfill: {workers: 4}}\n", ("more than one worker", "workers: 1")),
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
             (lambda t: t + "phases: {read_switch: {driver: flagd}}\n", ("not supported", "flag_table")),
             (lambda t: t + "phases: {read_switch: {driver: command}}\n", ("not supported", "flag_table")),

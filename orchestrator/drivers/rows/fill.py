@@ -15,6 +15,7 @@ from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work, span_of
 from orchestrator.drivers.rows.table import live_shape
 from orchestrator.drivers.rows.telling import lockers
+from orchestrator.drivers.rows.workers import Ranges, Workers
 from orchestrator.model.facts import Position
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen
@@ -73,13 +74,13 @@ class FillDriver:
         """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""
         listening = Listening(beat, self._site.clock)
         with self._session(step) as session:
-            # A batch waits for nothing of the application's; a single row, and the position, for this long at most.
-            session.pin("innodb_lock_wait_timeout", _LOCK_WAIT_S)
             rule, reader = self._load(session, step)
             uuid = str(session.value(SERVER_UUID))
             work = Work(reader, rule, listening, self._backoff, uuid, self._site.tag(step_key(step)))
             try:
-                return self._backfill(step, work) if step.pass_name == "backfill" else self._sweep(step, work)
+                return (
+                    self._backfill(step, work, listening) if step.pass_name == "backfill" else self._sweep(step, work)
+                )
             except Halt as halt:
                 return halt.outcome
 
@@ -94,11 +95,30 @@ class FillDriver:
     def abandon(self, step: Fill) -> Outcome:
         return Outcome(Result.DONE, "nothing to clear: a batch is whole or absent, and the position is stored")
 
-    def _backfill(self, step: Fill, work: Work) -> Outcome:
-        run = FillPass(work, self._pass(step, step.pass_name), BatchSize.start(step.target_time_s, step.max_batch_rows))
-        position = run.run()
+    def _backfill(self, step: Fill, work: Work, listening: Listening) -> Outcome:
+        """One pass. What earlier workers left of their ranges comes first, however many there are now."""
+        of, size = self._pass(step, step.pass_name), BatchSize.start(step.target_time_s, step.max_batch_rows)
+        run = FillPass(work, of, size)
+        run.begin()
+        ranges = self._ranges(work.reader.session, of)
+        crew = ""
+        if step.workers == 1:
+            for begun in (r for r in ranges[1:] if not r.done):
+                FillPass(work, replace(of, range_no=begun.range_no), size).run()
+            run.run()
+        else:
+            workers = Workers(work, listening, lambda: self._open(step), step.workers)
+            listening.began(of.name, sum(r.rows_done for r in ranges), listening.total)
+            workers.run(Ranges(of, ranges), size)
+            crew = f"; {workers.most} workers"
+        position = positions.whole(self._ranges(work.reader.session, of))
+        assert position is not None
         left = f"; {position.rows_skipped} locked rows are left to the sweep" if position.rows_skipped else ""
-        return _done(work, f"{position.rows_done} rows looked at, {position.rows_changed} written{left}", (position,))
+        note = f"{position.rows_done} rows looked at, {position.rows_changed} written{left}{crew}"
+        return _done(work, note, (position,))
+
+    def _ranges(self, session: Session, of: PassName) -> list[Position]:
+        return [positions.position_of(row) for row in session.query(positions.read_like(of, of.name))]
 
     def _sweep(self, step: Fill, work: Work) -> Outcome:
         """Passes until one that this call began finds nothing to write and skips nothing."""
@@ -145,11 +165,17 @@ class FillDriver:
     @contextmanager
     def _session(self, step: Fill) -> Iterator[Session]:
         """A session of its own; what the server says that nobody expected becomes an error for the operator."""
-        with closing(self._site.connect(step.pass_name, _ANSWER_S)) as session:
+        with closing(self._open(step)) as session:
             try:
                 yield session
             except ServerError as error:
                 raise told(error, f"filling {step.table}") from error
+
+    def _open(self, step: Fill) -> Session:
+        """A batch waits for nothing of the application's; a single row, and the position, for a second at most."""
+        session = self._site.connect(step.pass_name, _ANSWER_S)
+        session.pin("innodb_lock_wait_timeout", _LOCK_WAIT_S)
+        return session
 
     def _load(self, session: Session, step: Fill) -> tuple[FillRule, Reader]:
         contract = self._site.runbook.contract
@@ -166,7 +192,8 @@ class FillDriver:
             if error.number in NOT_INSTALLED or error.is_privilege:
                 return None
             raise
-        return positions.position_of(rows[-1]) if rows else None
+        found = [positions.position_of(row) for row in rows]
+        return positions.whole([p for p in found if p.pass_name == found[-1].pass_name])
 
     def _pass(self, step: Fill, name: str) -> PassName:
         return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)

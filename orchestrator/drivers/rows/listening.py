@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from orchestrator.model.outcome import Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.ports import Beat, Clock
 
@@ -10,6 +12,39 @@ _MOST_WAIT_S = 1.0
 _GROWTH = 1.5
 _BEAT_EVERY_S = 0.5
 _WORTH_SAYING = 0.05
+
+
+class Ear(Protocol):
+    """What a pass hears by, and tells how far it is."""
+
+    retries: int
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def elapsed_s(self) -> float: ...
+
+    @property
+    def throttled(self) -> str: ...
+
+    def began(self, note: str, done: int, total: int) -> None:
+        """A pass of that name goes on from ``done`` rows of about ``total``."""
+        ...
+
+    def worked(self, rows: int, took_s: float) -> None:
+        """A batch was written."""
+        ...
+
+    def caught_up(self, rows: int) -> None:
+        """The position says that so many rows more are done than we had heard of."""
+        ...
+
+    def go_on(self) -> Signal: ...
+
+    def wait(self, seconds: float, reason: str) -> Signal: ...
+
+    def figures(self) -> dict[str, float]: ...
 
 
 class Listening:
@@ -53,17 +88,26 @@ class Listening:
         share = self.throttled_s / self.elapsed_s if self.elapsed_s > 0 else 0.0
         return f"throttled {share * 100:.0f} % of the time: {self.throttled_by}" if share >= _WORTH_SAYING else ""
 
+    def began(self, note: str, done: int, total: int) -> None:
+        self.note, self.done, self.total = note, done, total
+
+    def caught_up(self, rows: int) -> None:
+        self.done += rows
+
     def worked(self, rows: int, took_s: float) -> None:
-        """Count a batch."""
         self._rows += rows
         self.done += rows
         self.batch_rows, self.batch_s = rows, took_s
 
+    def ask(self) -> Signal:
+        """One beat."""
+        return self._beat(self._progress())
+
     def go_on(self) -> Signal:
         """Beat; wait while the answer is HOLD. The signal that ended it, which is never HOLD."""
         wait_s = min(_MOST_WAIT_S, max(_LEAST_WAIT_S, self.batch_s))
-        while (signal := self._beat(self._progress())).kind is SignalKind.HOLD:
-            self._sleep(wait_s, signal.reason)
+        while (signal := self.ask()).kind is SignalKind.HOLD:
+            self.sleep(wait_s, signal.reason)
             wait_s = min(_MOST_WAIT_S, wait_s * _GROWTH)
         return signal
 
@@ -71,7 +115,7 @@ class Listening:
         """Wait ``seconds`` because of ``reason``, beating meanwhile; ends early with the signal that ends the work."""
         until = self._clock.monotonic() + seconds
         while (left_s := until - self._clock.monotonic()) > 0:
-            self._sleep(min(left_s, _BEAT_EVERY_S), reason)
+            self.sleep(min(left_s, _BEAT_EVERY_S), reason)
             signal = self.go_on()
             if signal.kind is not SignalKind.GO:
                 return signal
@@ -81,7 +125,8 @@ class Listening:
         spent = {"seconds": round(self.elapsed_s, 3), "throttled_s": round(self.throttled_s, 3)}
         return spent | {"retries": float(self.retries)}
 
-    def _sleep(self, seconds: float, reason: str) -> None:
+    def sleep(self, seconds: float, reason: str) -> None:
+        """Wait, and count that as time in which ``reason`` kept the work waiting."""
         began = self._clock.monotonic()
         self._clock.sleep(seconds)
         # The wording of a reason carries its present value; the name of the check before it is what adds up.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from orchestrator.drivers.rows.listening import Listening, stopped
+from orchestrator.drivers.rows.listening import Ear, stopped
 from orchestrator.drivers.rows.poison import named, poisoned
 from orchestrator.drivers.rows.telling import refused, still_pending
 from orchestrator.errors import Fenced, ServerUnreachable
@@ -30,7 +30,7 @@ from orchestrator.mysql.sql.rows import Stretch, estimate, estimate_of
 T = TypeVar("T")
 # Keys of locked rows that one pass remembers, to wait for them one by one; the others need another whole pass.
 _REMEMBERED = 1_000
-_READ_ONLY = 1290
+READ_ONLY = 1290
 
 
 class Halt(Exception):
@@ -47,7 +47,7 @@ class Work:
 
     reader: Reader
     rule: FillRule
-    listening: Listening
+    listening: Ear
     backoff: Backoff
     server_uuid: str
     tag: str
@@ -59,7 +59,7 @@ class FillPass:
     def __init__(self, work: Work, of: PassName, size: BatchSize) -> None:
         self._w = work
         self._of = of
-        self._size = size
+        self.size = size
         self._tried = 0
         self._unanswered = False
         self.skipped: tuple[Key, ...] = ()
@@ -67,7 +67,7 @@ class FillPass:
         self.remembers_all = False
 
     def run(self) -> Position:
-        position = self._began()
+        position = self.begin()
         self.remembers_all = not position.rows_skipped
         while not position.done:
             self._listen()
@@ -94,12 +94,12 @@ class FillPass:
                 raise Halt(named(self._w.reader, self._w.rule, key, error)) from error
             return None
         if answer.fenced:
-            self._ask(self._read)
+            self.ask(self._read)
             return None
         return answer.changed
 
-    def _began(self) -> Position:
-        """The position row as it stands, created or taken over when need be."""
+    def begin(self) -> Position:
+        """The position row as it stands, created or taken over when need be. Raises Fenced, Halt."""
         session, epoch = self._w.reader.session, self._w.listening.epoch
 
         def ask() -> tuple[Position, int]:
@@ -110,9 +110,8 @@ class FillPass:
             session.execute(positions.adopt(self._of, epoch))
             return self._read()
 
-        position, total = self._ask(ask)
-        listening = self._w.listening
-        listening.note, listening.done, listening.total = self._of.name, position.rows_done, total
+        position, total = self.ask(ask)
+        self._w.listening.began(self._of.name, position.rows_done, total)
         return position
 
     def _read(self) -> tuple[Position, int]:
@@ -131,16 +130,16 @@ class FillPass:
         span = span_of(position)
         while True:
             try:
-                stretch = self._ask(lambda: self._w.reader.next(span, self._size.rows))
+                stretch = self.ask(lambda: self._w.reader.next(span, self.size.rows))
             except ServerError as error:
                 if not error.is_of_a_row:
                     raise
-                ends = self._ask(lambda: self._w.reader.cut(span, self._size.rows))
+                ends = self.ask(lambda: self._w.reader.cut(span, self.size.rows))
                 raise Halt(self._refusal(error, ends)) from error
             pending = stretch.counts[0]
-            if self._size.fits(pending):
+            if self.size.fits(pending):
                 return stretch
-            self._size = self._size.shrunk_for(pending)
+            self.size = self.size.shrunk_for(pending)
 
     def _accepts(self, stretch: Stretch) -> None:
         """Stops before anything is written that the server's role or a value forbids."""
@@ -164,7 +163,7 @@ class FillPass:
                 )
             )
         if stretch.counts[1]:
-            found = self._ask(lambda: refused(self._w.reader, stretch.span, self._w.rule))
+            found = self.ask(lambda: refused(self._w.reader, stretch.span, self._w.rule))
             raise Halt(replace(found, figures=self._w.listening.figures()))
 
     def _moved(self, position: Position, stretch: Stretch, began_s: float) -> Position:
@@ -181,11 +180,11 @@ class FillPass:
         if answer.fenced:
             now = self._reread(position)
             if now == position:
-                self._trouble(ServerError(_READ_ONLY, "the server takes no writes"), stretch)
+                self._trouble(ServerError(READ_ONLY, "the server takes no writes"), stretch)
             return now
         now_s = self._w.listening.elapsed_s
         self._tried, self._unanswered = 0, False
-        self._size = self._size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
+        self.size = self.size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
         self._w.listening.worked(stretch.rows, now_s - began_s)
         if answer.skipped:
             self._remember_skipped(stretch.span)
@@ -200,10 +199,10 @@ class FillPass:
 
     def _reread(self, position: Position) -> Position:
         """What is true after a packet that was refused or not answered: an earlier one may have moved the position."""
-        now, _ = self._ask(self._read)
+        now, _ = self.ask(self._read)
         if now != position:
             self._tried, self._unanswered = 0, False
-            self._w.listening.done = now.rows_done
+            self._w.listening.caught_up(now.rows_done - position.rows_done)
         return now
 
     def _trouble(self, error: ServerError | ServerUnreachable, stretch: Stretch) -> None:
@@ -211,8 +210,8 @@ class FillPass:
         cure = Cure.WAIT if isinstance(error, ServerUnreachable) else error.cure
         told = error.seen if isinstance(error, ServerUnreachable) else str(error.number)
         self._unanswered = self._unanswered or cure is Cure.RECONNECT
-        if cure is Cure.SMALLER and self._size.rows > 1:
-            self._size = self._size.halved()
+        if cure is Cure.SMALLER and self.size.rows > 1:
+            self.size = self.size.halved()
             return
         if isinstance(error, ServerError) and cure in (Cure.SMALLER, Cure.TOPOLOGY, Cure.STOP):
             raise Halt(self._refusal(error, stretch.span))
@@ -227,7 +226,7 @@ class FillPass:
     def _refusal(self, error: ServerError, span: Span) -> Outcome:
         """Names the row when it is one row's fault, else the batch."""
         if error.is_of_a_row:
-            found = poisoned(self._w.reader, self._w.rule, span, self._ask)
+            found = poisoned(self._w.reader, self._w.rule, span, self.ask)
             if found is not None:
                 return replace(found, figures=self._w.listening.figures())
         return Outcome(
@@ -259,7 +258,7 @@ class FillPass:
     def _remember_skipped(self, span: Span) -> None:
         room = _REMEMBERED - len(self.skipped)
         if room > 0:
-            self.skipped += self._ask(lambda: still_pending(self._w.reader, span, self._w.rule, room))
+            self.skipped += self.ask(lambda: still_pending(self._w.reader, span, self._w.rule, room))
         self.remembers_all = self.remembers_all and len(self.skipped) < _REMEMBERED
 
     def _listen(self) -> None:
@@ -267,7 +266,11 @@ class FillPass:
         if signal.kind is not SignalKind.GO:
             raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
 
-    def _ask(self, question: Callable[[], T]) -> T:
+    def reread(self) -> Position:
+        """The position row as it stands now. Raises Fenced, Halt."""
+        return self.ask(self._read)[0]
+
+    def ask(self, question: Callable[[], T]) -> T:
         """The answer to what may be asked again. Raises ServerError, ServerUnreachable, Halt."""
         return persist(question, self._w.backoff, self.pause)
 

@@ -6,7 +6,8 @@ repeated nor skipped, and a process that lost its lease changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.model.facts import Position
 from orchestrator.model.keys import Key, encode_key
@@ -89,6 +90,36 @@ def adopt(of: PassName, epoch: int) -> str:
     return f"UPDATE {of.table} SET epoch = {epoch} WHERE {of.row} AND epoch < {epoch}"
 
 
+def hand_out(fence: Fence, to: Key | None, slot: PassName, last: bool) -> list[str]:
+    """One packet: the keys behind the fence's position up to ``to`` become the range of ``slot``, and the position of
+    the whole pass moves there; its answer is for ``handed_out``.
+
+    So ranges never overlap and never leave a gap, whoever dies when. A slot whose range is done is used again, and what
+    it has counted stays: there are no more rows than workers.
+    """
+    lo = key_text(fence.at)
+    hi = key_text(to)
+    now = "UTC_TIMESTAMP(6)"
+    return [
+        "START TRANSACTION",
+        f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.condition} FOR UPDATE",
+        f"UPDATE {fence.of.table} SET position = {hi}, done = {int(last)}, updated_at = {now}"
+        f" WHERE {fence.of.row} AND @ours = 1",
+        f"INSERT INTO {slot.table} (rollout, walk, pass, range_no, lo, hi, position, epoch, done, updated_at)"
+        f" SELECT {text(slot.rollout)}, {slot.walk}, {text(slot.name)}, {slot.range_no}, {lo}, {hi}, {lo},"
+        f" {fence.epoch}, 0, {now} FROM DUAL WHERE @ours = 1"
+        f" ON DUPLICATE KEY UPDATE lo = {lo}, hi = {hi}, position = {lo}, epoch = {fence.epoch}, done = 0,"
+        f" updated_at = {now}",
+        "COMMIT",
+        "SELECT @ours",
+    ]
+
+
+def handed_out(results: Sequence[Sequence[Row]]) -> bool:
+    """False: nothing was changed, because epoch, position or the server's role differ."""
+    return int(results[-1][0][0]) == 1
+
+
 def read(of: PassName) -> str:
     """One position row, for ``position_of``."""
     return f"SELECT {_COLUMNS} FROM {of.table} WHERE {of.row}"
@@ -117,6 +148,19 @@ def position_of(row: Row) -> Position:
         rows_changed=int(changed),
         rows_skipped=int(skipped),
         done=bool(done),
+    )
+
+
+def whole(ranges: Sequence[Position]) -> Position | None:
+    """A pass in one row: what its ranges have counted, done when all are. None: it has not begun."""
+    if not ranges:
+        return None
+    return replace(
+        ranges[0],
+        rows_done=sum(r.rows_done for r in ranges),
+        rows_changed=sum(r.rows_changed for r in ranges),
+        rows_skipped=sum(r.rows_skipped for r in ranges),
+        done=all(r.done for r in ranges),
     )
 
 

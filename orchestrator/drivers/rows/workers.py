@@ -1,0 +1,230 @@
+"""Several workers on one pass, each with a session, a range and a stored position of its own.
+
+The row of the whole pass (range 0) says up to where keys were handed out; each worker takes the next stretch behind
+that, fills it, and comes again. Only the thread that called beats: workers hear what it heard.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from orchestrator.drivers.rows.listening import Listening
+from orchestrator.drivers.rows.passes import READ_ONLY, FillPass, Halt, Work, span_of
+from orchestrator.drivers.rows.tuning import WINDOW_S, Tuning
+from orchestrator.errors import RolloutError
+from orchestrator.model.facts import Position
+from orchestrator.model.outcome import GO, Signal, SignalKind
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.keyset import BatchSize
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql import positions
+from orchestrator.mysql.sql.positions import Fence, PassName
+
+AUTO_MOST = 4
+_STRETCH_BATCHES = 10
+_LEAST_STRETCH_ROWS = 500
+_BEAT_S = 0.05
+_HELD_SHARE = 0.1
+
+
+class Shared:
+    """What workers hear, and what they tell: one lock around the ear of the thread that beats."""
+
+    def __init__(self, listening: Listening) -> None:
+        self.listening = listening
+        self.changed = threading.Condition()
+        self.signal = GO
+
+    def say(self, signal: Signal) -> None:
+        """All workers hear this from now on; what ends the work stays said."""
+        with self.changed:
+            if self.signal.kind in (SignalKind.GO, SignalKind.HOLD):
+                self.signal = signal
+                self.changed.notify_all()
+
+
+class WorkerEar:
+    """Implements listening.Ear for one worker."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._retries = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._shared.listening.epoch
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._shared.listening.elapsed_s
+
+    @property
+    def throttled(self) -> str:
+        return self._shared.listening.throttled
+
+    @property
+    def retries(self) -> int:
+        return self._retries
+
+    @retries.setter
+    def retries(self, value: int) -> None:
+        with self._shared.changed:
+            self._shared.listening.retries += value - self._retries
+            self._retries = value
+
+    def began(self, note: str, done: int, total: int) -> None:
+        """The pass as a whole began before."""
+
+    def worked(self, rows: int, took_s: float) -> None:
+        with self._shared.changed:
+            self._shared.listening.worked(rows, took_s)
+
+    def caught_up(self, rows: int) -> None:
+        with self._shared.changed:
+            self._shared.listening.caught_up(rows)
+
+    def go_on(self) -> Signal:
+        with self._shared.changed:
+            self._shared.changed.wait_for(lambda: self._shared.signal.kind is not SignalKind.HOLD)
+            return self._shared.signal
+
+    def wait(self, seconds: float, reason: str) -> Signal:
+        ends = (SignalKind.GO, SignalKind.HOLD)
+        with self._shared.changed:
+            self._shared.changed.wait_for(lambda: self._shared.signal.kind not in ends, timeout=seconds)
+        return self.go_on()
+
+    def figures(self) -> dict[str, float]:
+        with self._shared.changed:
+            return self._shared.listening.figures()
+
+
+class Ranges:
+    """Hands out ranges of one pass, so that no two overlap; begins with those that an earlier command left open."""
+
+    def __init__(self, of: PassName, found: list[Position]) -> None:
+        self._of = of
+        self._lock = threading.Lock()
+        self._whole = found[0]
+        self._open = [r.range_no for r in found[1:] if not r.done]
+        self._free = [r.range_no for r in found[1:] if r.done]
+        self._next_no = len(found)
+        self._tried = 0
+
+    def take(self, work: Work, rows: int) -> PassName | None:
+        """The next range, of about ``rows`` rows; None when all were taken. Raises Halt, Fenced, ServerError."""
+        with self._lock:
+            while not self._open:
+                if self._whole.done:
+                    return None
+                self._hand_out(work, rows)
+            return replace(self._of, range_no=self._open.pop())
+
+    def give_back(self, slot: PassName) -> None:
+        """The range is done; its row may hold another one."""
+        with self._lock:
+            self._free.append(slot.range_no)
+
+    def _hand_out(self, work: Work, rows: int) -> None:
+        """Moves on by one range, or by none when nothing is writable for a moment."""
+        run = FillPass(work, self._of, BatchSize.start(1.0, rows))
+        span = span_of(self._whole)
+        cut = run.ask(lambda: work.reader.cut(span, rows))
+        slot = replace(self._of, range_no=self._free[-1] if self._free else self._next_no)
+        fence = Fence(self._of, self._whole.epoch, span.lo)
+        statements = positions.hand_out(fence, cut.hi, slot, last=cut.hi == span.hi)
+        ours = run.ask(lambda: positions.handed_out(work.reader.session.packet(statements)))
+        now = run.reread()
+        if not ours and now == self._whole:
+            self._tried += 1
+            if self._tried >= work.backoff.tries:
+                raise ServerError(READ_ONLY, "the server takes no writes")
+            run.pause(work.backoff.wait_s(self._tried), f"server-error {READ_ONLY}")
+        moved, self._whole = now != self._whole, now
+        if moved:
+            # Ours, or an answer that was lost: the range behind the position that we knew is in the slot.
+            self._open.append(slot.range_no)
+            if self._free and self._free[-1] == slot.range_no:
+                self._free.pop()
+            else:
+                self._next_no += 1
+
+
+class Workers:
+    """Runs a pass with ``count`` workers; 0 finds out how many. ``connect`` opens a worker's session."""
+
+    def __init__(self, work: Work, listening: Listening, connect: Callable[[], Session], count: int) -> None:
+        self._w = work
+        self._shared = Shared(listening)
+        self._connect = connect
+        self._tuning = Tuning(AUTO_MOST) if count == 0 else None
+        self._wanted = count or 1
+        self._threads: list[threading.Thread] = []
+        self._failed: list[Exception] = []
+        self._size: BatchSize | None = None
+        self.most = 0
+
+    def run(self, ranges: Ranges, size: BatchSize) -> None:
+        """Returns when no range is left. Raises what the first worker that failed raised; then none is at work."""
+        self._size = size
+        try:
+            self._attend(ranges)
+        finally:
+            self._shared.say(Signal(SignalKind.STOP, "another worker ended"))
+            for thread in self._threads:
+                thread.join()
+        if self._failed:
+            raise next((e for e in self._failed if not isinstance(e, Halt)), self._failed[0])
+
+    def _attend(self, ranges: Ranges) -> None:
+        listening = self._shared.listening
+        began_s, rows, waited_s = listening.elapsed_s, listening.done, listening.throttled_s
+        self._start(ranges)
+        while any(t.is_alive() for t in self._threads) and not self._failed:
+            signal = listening.ask()
+            self._shared.say(signal)
+            if signal.kind is SignalKind.HOLD:
+                listening.sleep(_BEAT_S, signal.reason)
+            else:
+                self._threads[-1].join(_BEAT_S)
+            took_s = listening.elapsed_s - began_s
+            if self._tuning is not None and took_s >= WINDOW_S:
+                held = listening.throttled_s - waited_s > _HELD_SHARE * took_s
+                self._wanted = self._tuning.after((listening.done - rows) / took_s, held=held)
+                began_s, rows, waited_s = listening.elapsed_s, listening.done, listening.throttled_s
+                self._start(ranges)
+
+    def _start(self, ranges: Ranges) -> None:
+        """As many as are wanted; those that are too many end by themselves after their range."""
+        self._threads = [t for t in self._threads if t.is_alive()]
+        for number in range(len(self._threads), self._wanted):
+            thread = threading.Thread(target=self._work, args=(ranges, number), name=f"rollout-worker-{number}")
+            self._threads.append(thread)
+            thread.start()
+        self.most = max(self.most, len(self._threads))
+
+    def _work(self, ranges: Ranges, number: int) -> None:
+        try:
+            with closing(self._connect()) as session:
+                work = replace(
+                    self._w, reader=replace(self._w.reader, session=session), listening=WorkerEar(self._shared)
+                )
+                assert self._size is not None
+                self._fill(work, ranges, number, self._size)
+        except (Halt, RolloutError, ServerError) as error:
+            self._failed.append(error)
+        except Exception as error:  # a bug must reach whoever called, not die with a thread
+            self._failed.append(error)
+
+    def _fill(self, work: Work, ranges: Ranges, number: int, size: BatchSize) -> None:
+        while number < self._wanted or number == 0:
+            slot = ranges.take(work, max(_LEAST_STRETCH_ROWS, size.rows * _STRETCH_BATCHES))
+            if slot is None:
+                return
+            run = FillPass(work, slot, size)
+            run.run()
+            size = run.size
+            ranges.give_back(slot)
