@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from orchestrator.errors import ServerUnreachable
+from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on, stopped_by
 from orchestrator.model.step import CatchUp, Drain, Quiet, Soak, WaitStep
@@ -135,29 +136,20 @@ class WaitDriver:
             )
         began = self._clock.monotonic()
         since: datetime = session.value(evidence.SERVER_NOW)
-        last_seen = ""
+        last_seen, flag = "", TableName(self._site.settings.state_schema, "flag")
         while True:
             signal = beat(Progress(note=f"quiet: {last_seen or 'nothing seen'}", unit="s"))
             if not goes_on(signal):
                 return stopped_by(signal)
             now: datetime = session.value(evidence.SERVER_NOW)
-            for digest, seen_at in session.query(
-                evidence.DIGESTS_SINCE,
-                (since, f"%`{step.table.name}`%", f"%`{self._site.settings.state_schema}` . `flag`%"),
-            ):
-                if _counts(step, digest):
-                    since, last_seen = max(since, seen_at), digest[:160]
+            for digest, seen_at, default in session.query(evidence.DIGESTS_SINCE, (since, step.table.name, flag.name)):
+                if _counts(step, flag, digest, default):
+                    since, last_seen = max(since, seen_at), (digest or evidence.NO_DIGEST)[:160]
             if (now - since).total_seconds() >= step.seconds:
                 note = f"{step.seconds:g} s without a sampled statement that names {_subject(step)}"
                 return Outcome(Result.DONE, note, figures={"quiet_s": step.seconds})
             if self._clock.monotonic() - began > step.seconds + self._site.runbook.limits.max_wait_s:
-                return Outcome(
-                    Result.HELD,
-                    f"a statement still names {_subject(step)}: {last_seen}",
-                    f"{step.seconds:g} s without one",
-                    "stop whoever says it, then the same command again",
-                    evidence=((last_seen, str(since)),),
-                )
+                return _still_named(step, last_seen, since)
             self._clock.sleep(_LOOK_S)
 
     def _pass(self, beat: Beat, seconds: float, why: str) -> Outcome | None:
@@ -184,12 +176,27 @@ class WaitDriver:
         return None
 
 
-def _counts(step: Quiet, digest: str) -> bool:
-    if step.flag and "`flag`" in digest and evidence.OUR_LOOK not in digest:
+def _still_named(step: Quiet, said: str, at: datetime) -> Outcome:
+    blind = said == evidence.NO_DIGEST
+    return Outcome(
+        Result.HELD,
+        f"{'nobody can say who names' if blind else 'a statement still names'} {_subject(step)}: {said}",
+        f"{step.seconds:g} s without one",
+        f"{evidence.MAKE_ROOM if blind else 'stop whoever says it'}, then the same command again",
+        evidence=((said, str(at)),),
+    )
+
+
+def _counts(step: Quiet, flag: TableName, digest: str | None, default: str | None) -> bool:
+    """Whether the statement is one that the wait is for; one without a digest may be."""
+    if digest is None:
+        return True
+    if step.flag and evidence.OUR_LOOK not in digest and evidence.names_table(digest, default, flag):
         return True
     if step.writes_only and not evidence.writes(digest):
         return False
-    return f"`{step.table.name}`" in digest and evidence.names_column(digest, step.columns) is not None
+    named = evidence.names_column(digest, step.columns) is not None
+    return named and evidence.names_table(digest, default, step.table)
 
 
 def _subject(step: Quiet) -> str:

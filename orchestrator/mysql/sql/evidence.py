@@ -5,16 +5,22 @@ The server keeps no digest by account and cuts long statements, so this is evide
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+from orchestrator.model.contract import TableName
 
 SERVER_NOW = "SELECT UTC_TIMESTAMP(6)"
 
-# FIRST/LAST_SEEN are in the session's time zone, which is pinned to UTC.
+# FIRST/LAST_SEEN are in the session's time zone, which is pinned to UTC. When the table is full, every statement that
+# it does not know yet is counted in one row without a digest.
 DIGESTS_SINCE = (
-    "SELECT LEFT(DIGEST_TEXT, 1024), LAST_SEEN FROM performance_schema.events_statements_summary_by_digest "
-    "WHERE LAST_SEEN > %s AND (DIGEST_TEXT LIKE %s OR DIGEST_TEXT LIKE %s) ORDER BY LAST_SEEN DESC LIMIT 500"
+    "SELECT LEFT(DIGEST_TEXT, 1024), LAST_SEEN, SCHEMA_NAME "
+    "FROM performance_schema.events_statements_summary_by_digest WHERE LAST_SEEN > %s "
+    "AND (DIGEST IS NULL OR LOCATE(%s, DIGEST_TEXT) > 0 OR LOCATE(%s, DIGEST_TEXT) > 0) ORDER BY LAST_SEEN DESC"
 )
-DIGESTS_LOST = "SHOW GLOBAL STATUS LIKE 'Performance_schema_digest_lost'"
+NO_DIGEST = "statements that the server keeps no digest of: performance_schema_digests_size is used up"
+MAKE_ROOM = "TRUNCATE performance_schema.events_statements_summary_by_digest makes room"
 DIGESTS_ON = (
     "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'statements_digest' AND ENABLED = 'YES'"
 )
@@ -37,9 +43,22 @@ TRANSACTIONS_OLDER = (
 
 
 def names_column(digest: str, columns: Sequence[str]) -> str | None:
-    """The first of ``columns`` that the digest text names; digests write every name in backticks."""
-    lowered = digest.lower()
-    return next((c for c in columns if f"`{c.lower()}`" in lowered), None)
+    """The first of ``columns`` that the digest text names. A name that is a keyword as well (STATUS, TYPE) stands there
+    without backticks, so a keyword may be taken for the name: too much is named rather than too little."""
+    return next((c for c in columns if re.search(_name(c), digest, re.IGNORECASE)), None)
+
+
+def names_table(digest: str, default: str | None, table: TableName) -> bool:
+    """Whether the digest text names the table. ``default`` is the schema in which it was said, None without one."""
+    schema, name = _name(table.schema), _name(table.name)
+    if re.search(rf"{schema}\s*\.\s*{name}", digest, re.IGNORECASE):
+        return True
+    said_there = default is not None and default.lower() == table.schema.lower()
+    return said_there and re.search(rf"(?<!\. ){name}", digest, re.IGNORECASE) is not None
+
+
+def _name(name: str) -> str:
+    return rf"(?<![\w$`])`?{re.escape(name)}`?(?![\w$`])"
 
 
 def writes(digest: str) -> bool:
