@@ -6,12 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, detection, stall
+from benchmarks import backfill, command, contract, detection, stall
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "help": command.help_,
     "status": command.status,
+    "lint_file": contract.lint_file,
+    "drift_prisma": contract.drift_prisma,
     "backfill": backfill.backfill,
     "memory": backfill.memory,
     "detection": detection.detection,

@@ -42,7 +42,7 @@ def compare(contract: Contract, target: Target) -> tuple[Difference, ...]:
         *_table(contract, target),
         *said.things("column", expected.columns, shape.columns, said.column_reasons),
         *said.order(expected, shape),
-        *said.things("index", expected.indexes, shape.indexes, said.index_reasons),
+        *said.things("index", said.sayable(expected.indexes), shape.indexes, said.index_reasons),
         *said.things("foreign key", expected.foreign_keys, shape.foreign_keys, key_reasons),
         *_checks(contract, target, shape),
         *_children(contract, target),
@@ -151,6 +151,12 @@ class _Said:
     def _checked_as_json(self, live: Column) -> bool:
         bare = [c.lower().replace("`", "").replace(" ", "") for _, c in self._shape.checks]
         return any(f"json_valid({live.name.lower()})" in c for c in bare)
+
+    def sayable(self, indexes: Sequence[Index]) -> Sequence[Index]:
+        """Without those over expressions, where the source has no words for them."""
+        if Unsaid.EXPRESSIONS not in self._unsaid:
+            return indexes
+        return [i for i in indexes if all(p.expression is None for p in i.parts)]
 
     def index_reasons(self, wanted: Index, live: Index) -> tuple[str, ...]:
         if Unsaid.INVISIBLE in self._unsaid:

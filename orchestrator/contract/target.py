@@ -27,6 +27,7 @@ class Unsaid(Enum):
     INVISIBLE = "invisible"
     ORDER = "order"
     CHECKS = "checks"
+    EXPRESSIONS = "expressions"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
@@ -63,8 +64,11 @@ class Document:
         return self.lines.get(path, 1)
 
 
+@lru_cache(maxsize=1)
 def read_document(text: str, path: str) -> Document:
-    """Read one YAML document. Raises FileFindings when it is no YAML, or not one document of bounded size."""
+    """Read one YAML document; the last one is kept, because lint asks for the lines of what was just loaded.
+
+    Raises FileFindings when it is no YAML, or not one document of bounded size."""
     root = _Composer(path).compose(text)
     reading = _Reading()
     value = reading.plain(root, ())

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.contract.prisma.write import write_schema
+from orchestrator.runbook.load import load
 from tests.support.command import ROLLOUT
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "runbooks"
@@ -54,6 +56,19 @@ def test_a_change_is_shown_beside_its_line_on_the_forge(after: Path) -> None:
     assert told.startswith(f"::error file={head},line=")
     assert ",title=drift contract-lacks::index later: (title)" in told
     rollout(*DOCUMENTS, "--base", after, "--head", after, expect=0)
+
+
+def test_a_prisma_schema_is_compared_too(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.prisma"
+    schema.write_text(write_schema(load(RUNBOOKS / "documents.yaml").contract, "Document"))
+    assert "is what the contract says" in rollout(*DOCUMENTS, "--prisma", schema, expect=0).stdout
+    head = tmp_path / "head.prisma"
+    head.write_text(schema.read_text().replace("  locale String?", "  later Int?\n  locale String?"))
+    told = rollout(*DOCUMENTS, "--base", schema, "--head", head, expect=1).stdout
+    assert f"{head}:" in told
+    assert "contract-lacks: column later: int" in told
+    schema.write_text("model A {\n id Strin @id\n}")
+    assert f"{schema}:2:" in rollout(*DOCUMENTS, "--prisma", schema, expect=65).stderr
 
 
 def test_json_is_one_object(after: Path) -> None:

@@ -108,7 +108,7 @@ def contracts(draw: st.DrawFn, schema: str, said_by_prisma: bool = False) -> Con
 
 @st.composite
 def indexes(draw: st.DrawFn, over: list[Column], start: str) -> tuple[Index, ...]:
-    usable = [c for c in over if c.type.family not in (Family.JSON, Family.BIT)]
+    usable = [c for c in over if c.type.family not in (Family.JSON, Family.BIT, Family.SET)]
     found = []
     for number in range(draw(st.integers(0, 2)) if usable else 0):
         chosen = draw(st.lists(st.sampled_from(usable), min_size=1, max_size=3, unique_by=lambda c: c.name))

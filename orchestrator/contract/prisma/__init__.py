@@ -1,9 +1,7 @@
-"""Prisma schemas read as tables."""
+"""Prisma schemas: read as the tables that they stand for, and written from a contract."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from orchestrator.contract.target import Source, Target
+from orchestrator.contract.prisma.tables import read_models
 
-
-def read_models(sources: Sequence[Source], schema: str) -> tuple[Target, ...]:
-    return ()
+__all__ = ["read_models"]

@@ -1,0 +1,45 @@
+"""The verbs on files alone: what a person, or a pull request, waits for."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.figures import Figure, interleaved, seconds_of
+from orchestrator.contract.prisma.write import HEAD, write_model
+from orchestrator.runbook.load import load
+from orchestrator.sandbox.places import runbooks_folder
+
+_ROLLOUT = str(Path(sys.executable).with_name("rollout"))
+_MODELS = 200
+
+
+def lint_file() -> Sequence[Figure]:
+    """``rollout lint`` of the AiJob runbook, the whole command."""
+    runbook = str(runbooks_folder() / "aijob.yaml")
+    (seconds,) = interleaved([lambda: seconds_of([_ROLLOUT, "-f", runbook, "lint"])], rounds=9)
+    return (Figure("lint_file", seconds, "s", goal=0.4),)
+
+
+def drift_prisma() -> Sequence[Figure]:
+    """``rollout drift --prisma`` on a schema of 200 models, the whole command."""
+    runbook = runbooks_folder() / "aijob.yaml"
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        schema = Path(folder) / "schema.prisma"
+        schema.write_text(many_models(runbook), encoding="utf-8")
+        command = [_ROLLOUT, "-f", str(runbook), "drift", "--prisma", str(schema)]
+        (seconds,) = interleaved([lambda: seconds_of(command)], rounds=7)
+    return (Figure("drift_prisma", seconds, "s", goal=1.0, note=f"{_MODELS} models"),)
+
+
+def many_models(runbook: Path) -> str:
+    """The runbook's own model among others that are as large as models are."""
+    own = write_model(load(runbook).contract, "AiJob")
+    fields = "\n".join(f'  field{n} String? @map("field_{n}") @db.VarChar({n + 10})' for n in range(20))
+    others = [
+        f"model Other{n} {{\n  id Int @id @default(autoincrement())\n{fields}\n  @@index([field1, field2])\n}}\n"
+        for n in range(_MODELS - own.count("model "))
+    ]
+    return HEAD + "\n" + own + "\n" + "\n".join(others)
