@@ -79,6 +79,8 @@ class App:
         found = facts.privileges.value if facts.privileges is not None else None
         verdicts = self.parts.judge.everything()
         settings = [v for v in verdicts if v.check in SETTINGS_CHECKS and not v.good]
+        if found is None:  # what nobody could ask is not what nothing is missing of
+            settings += [v for v in verdicts if v.check == "privileges"]
         return found or (), (*settings, *self._silent_gates())
 
     def _silent_gates(self) -> list[Verdict]:

@@ -96,10 +96,11 @@ class WaitDriver:
             if reading is None or reading.value is None:
                 return [f"replicas cannot be seen: {reading.unseen if reading else 'nobody looked'}"]
             since_s = self._clock.monotonic() - began
+            delayed = self._site.runbook.replicas.delayed
             return [
                 f"{r.name} is {'unreachable' if r.lag_s is None else f'{r.lag_s:.1f} s behind'}"
                 for r in reading.value
-                if r.delay_s == 0 and not r.caught_up and (r.lag_s is None or r.lag_s >= since_s)
+                if r.name not in delayed and not r.caught_up and (r.lag_s is None or r.lag_s >= since_s)
             ]
 
         return self._until(beat, behind, "replicas catch up", step.seconds) or Outcome(

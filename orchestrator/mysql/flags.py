@@ -7,10 +7,11 @@ import secrets
 from orchestrator.errors import CannotSay, Fenced, Held, RolloutError, ServerUnreachable
 from orchestrator.model.facts import FlagFacts
 from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.look.marks import read_flag
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.sql import flag as sql
 from orchestrator.mysql.sql.state import Statement
-from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told, told_of_state
+from orchestrator.mysql.told import NOT_INSTALLED, packet, told, told_of_state
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 
@@ -38,19 +39,13 @@ class MysqlFlags:
             self._session = None
 
     def read(self) -> FlagFacts:
-        try:
-            found = rows(self._ready(), sql.read(self._schema, self._id))
-        except ServerError as error:
-            if error.number in NOT_INSTALLED:
-                return FlagFacts(exists=False)
-            if error.cure is not Cure.RECONNECT:
-                raise self._told(error, "reading the flag") from error
-            found = rows(self._ready(), sql.read(self._schema, self._id))
-        if not found:
-            return FlagFacts(exists=False)
-        writes, percent, expired, left_s, epoch = found[0]
-        left = None if left_s is None else max(0.0, float(left_s))
-        return FlagFacts(True, bool(writes), int(percent), bool(expired), left, int(epoch))
+        for last in (False, True):
+            try:
+                return read_flag(self._ready(), self._schema, self._id)
+            except ServerError as error:
+                if last or error.cure is not Cure.RECONNECT:
+                    raise self._told(error, "reading the flag") from error
+        raise AssertionError("the last try returns or raises")
 
     def open(self, epoch: int, ttl_s: float) -> None:
         statements = sql.open_writes(self._schema, self._id, (epoch, secrets.token_hex(8)), ttl_s)
