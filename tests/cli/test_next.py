@@ -15,6 +15,8 @@ import pytest
 
 from orchestrator.sandbox.pair import Pair
 from tests.support.command import ROLLOUT, Terminal
+from tests.support.looking import small_account
+from tests.support.servers import script
 from tests.support.small import Small, small
 
 
@@ -182,6 +184,19 @@ def test_2_for_a_stale_plan_with_the_difference(here: Small) -> None:
     saved.write_text("{}")
     here.terminal.run("next", "--plan", str(saved), "-y", expect=2)
     here.terminal.run("next", "--plan", str(saved.with_name("none")), "-y", expect=2)
+
+
+def test_a_plan_of_a_small_account_binds_the_operator(here: Small) -> None:
+    """What only the operator may see, here a child in another schema, makes the plan of somebody else not stale."""
+    saved = here.terminal.runbook.with_name("saved.plan")
+    child = f"CREATE TABLE {here.schema}_c.k (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES {here.table} (id))"
+    script(here.pair.primary, f"CREATE DATABASE {here.schema}_c; {child}")
+    try:
+        with small_account(here.pair.primary, "planner", f"GRANT SELECT ON {here.schema}.* TO {{who}}") as account:
+            here.operator(account).run("plan", "-o", str(saved))
+        here.terminal.run("next", "--plan", str(saved), "-y")
+    finally:
+        script(here.pair.primary, f"DROP DATABASE {here.schema}_c")
 
 
 def test_65_for_a_contract_that_changed_after_the_start_with_the_way_to_the_old_one(here: Small) -> None:

@@ -311,6 +311,7 @@ def test_the_digest_ignores_comments_statistics_and_our_triggers_and_nothing_els
         "ALTER TABLE t MODIFY a INT COMMENT 'y'",
         "INSERT INTO t VALUES (2, 2)",
         "ANALYZE TABLE t",
+        "CREATE TABLE c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))",
         f"CREATE TRIGGER {MIRROR_PREFIX}x_bu BEFORE UPDATE ON t FOR EACH ROW SET NEW.a = NEW.a",
     ):
         tables.run(same)
@@ -321,7 +322,6 @@ def test_the_digest_ignores_comments_statistics_and_our_triggers_and_nothing_els
         "ALTER TABLE t MODIFY a BIGINT",
         "ALTER TABLE t ALTER COLUMN a SET DEFAULT 5",
         "CREATE TRIGGER app_bi BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1",
-        "CREATE TABLE c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id))",
     ):
         tables.run(other)
         changed = shape_digest(tables.shape())
