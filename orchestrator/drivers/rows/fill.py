@@ -20,6 +20,7 @@ from orchestrator.model.facts import Position
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.step import Fill, step_key
+from orchestrator.mysql.batch_bound import LargestBatch, largest_batch
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.filling import FillRule, fill_rule
 from orchestrator.mysql.keyset import BatchSize, Reader
@@ -28,7 +29,7 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import packets, positions
-from orchestrator.mysql.sql.bounds import Span, key_space, show
+from orchestrator.mysql.sql.bounds import KeySpace, Span, key_space, show
 from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName
 from orchestrator.mysql.sql.rows import counts, nth_key
@@ -53,22 +54,25 @@ class FillDriver:
         self._backoff = Backoff(jitter)
 
     def describe(self, step: Fill) -> Sequence[str]:
-        """The end of the next batch, what is in it, then the packet that writes it, with the bounds that it has now."""
+        """The key and the largest batch; the end of the next batch, what is in it, then the packet that writes it, with
+        the bounds that it has now."""
         with self._session(step) as session:
             rule, reader = self._load(session, step)
             position = self._position(session, step)
             begun = position is not None and not position.done
             span = span_of(position) if position is not None and begun else Span(None, reader.last())
-            rows = BatchSize.start(step.target_time_s, step.max_batch_rows).rows
+            largest = largest_batch(session, step.table, step.max_batch_rows)
+            rows = BatchSize.start(step.target_time_s, largest.rows).rows
+            told = _told(reader.space, largest, step.target_time_s)
             # The new columns may not exist yet: the bounds are found without the rule.
             next_rows = Reader(session, reader.space, ()).next(span, rows)
             end = nth_key(reader.space, span, rows, reader.tag)
             if not next_rows.rows:
-                return (end, "-- no row is left to look at")
+                return (told, end, "-- no row is left to look at")
             counting = counts(reader.space, next_rows.span, rule.counted, reader.tag)
             move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, last=next_rows.span.hi == span.hi)
             fence = Fence(self._pass(step, _next_name(step, position)), _UNKNOWN_EPOCH, span.lo)
-            return (end, counting, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
+            return (told, end, counting, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
 
     def apply(self, step: Fill, beat: Beat) -> Outcome:
         """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""
@@ -97,7 +101,7 @@ class FillDriver:
 
     def _backfill(self, step: Fill, work: Work, listening: Listening) -> Outcome:
         """One pass. What earlier workers left of their ranges comes first, however many there are now."""
-        of, size = self._pass(step, step.pass_name), BatchSize.start(step.target_time_s, step.max_batch_rows)
+        of, size = self._pass(step, step.pass_name), self._size(work.reader.session, step)
         run = FillPass(work, of, size)
         run.begin()
         ranges = self._ranges(work.reader.session, of)
@@ -128,7 +132,7 @@ class FillDriver:
         number = len(past) + (0 if resumed else 1)
         passes: list[Position] = []
         while True:
-            size = BatchSize.start(step.target_time_s, step.max_batch_rows)
+            size = self._size(session, step)
             run = FillPass(work, self._pass(step, sweep_name(number)), size)
             position = run.run()
             until = clock.monotonic() + self._site.runbook.limits.max_wait_s
@@ -183,6 +187,9 @@ class FillDriver:
         rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict)
         return rule, Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
 
+    def _size(self, session: Session, step: Fill) -> BatchSize:
+        return BatchSize.start(step.target_time_s, largest_batch(session, step.table, step.max_batch_rows).rows)
+
     def _position(self, session: Session, step: Fill) -> Position | None:
         """The latest position row of this step, or None; also when nothing was ever installed."""
         prefix = "backfill" if step.pass_name == "backfill" else _SWEEP
@@ -197,6 +204,12 @@ class FillDriver:
 
     def _pass(self, step: Fill, name: str) -> PassName:
         return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
+
+
+def _told(space: KeySpace, largest: LargestBatch, target_time_s: float) -> str:
+    key = f"{space.index} ({', '.join(space.names)})"
+    size = f"about {target_time_s * 1000:.0f} ms, at most {largest.rows} rows ({largest.reason})"
+    return f"-- in the order of {key}; each batch: {size}"
 
 
 @dataclass(frozen=True, slots=True)

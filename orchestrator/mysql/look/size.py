@@ -14,6 +14,7 @@ _SIZE = (
     "SELECT TABLE_ROWS, DATA_LENGTH, INDEX_LENGTH FROM information_schema.TABLES"
     " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 )
+_ROW_BYTES = "SELECT AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _VERSIONS = (
     "SELECT MAX(TOTAL_ROW_VERSIONS), COUNT(*), @@version FROM information_schema.INNODB_TABLES"
     " WHERE NAME = %s OR NAME LIKE %s ESCAPE '|'"
@@ -31,6 +32,12 @@ def read_size(session: Session, table: TableName) -> SizeFacts:
         raise Unseen(f"this account sees no table {table}")
     rows, data_bytes, index_bytes = row
     return SizeFacts(int(rows or 0), int(data_bytes or 0), int(index_bytes or 0))
+
+
+def read_row_bytes(session: Session, table: TableName) -> int:
+    """InnoDB's average length of a row with what it keeps off the page; 0 when it has no idea. Raises ServerError."""
+    session.pin(_FRESH, 0)
+    return int(session.value(_ROW_BYTES, (table.schema, table.name)) or 0)
 
 
 def read_row_versions(session: Session, table: TableName) -> RowVersions:
