@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, detection, stall
+from benchmarks import backfill, command, contract, detection, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -17,6 +17,7 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "backfill": backfill.backfill,
     "memory": backfill.memory,
     "detection": detection.detection,
+    "verify": verify.verify,
     "stall": stall.stall,
     "demo": command.demo,
 }

@@ -15,7 +15,7 @@ from orchestrator.mysql.keyset import Patience, Reader, chunks
 from orchestrator.mysql.questions import Question
 from orchestrator.mysql.session import Row
 from orchestrator.mysql.sql.bounds import Span, read_key, show
-from orchestrator.mysql.sql.rows import Stretch, grouped, listed, looked_at
+from orchestrator.mysql.sql.rows import Stretch, counts, grouped, listed, looked_at, stretch_of
 
 SAMPLES = 10
 _MOST_CLASSES = 200
@@ -84,13 +84,12 @@ class Comparer:
     def judge(self, stretch: Stretch) -> int:
         """Count the stretch's rows into the tally; how many are wrong. Raises ServerError, ServerUnreachable."""
         self.tally.rows_compared += stretch.rows
-        for (name, mapping, sql), rows in zip(self.question.noted, stretch.counts[1:], strict=True):
-            if rows:
-                self.tally.add(name, mapping, rows)
-                self._sample_noted(stretch.span, name, mapping, sql)
-        if not stretch.counts[0]:
+        seen, noted = self.question.split(stretch.counts)
+        if noted:
+            self._note(stretch.span)
+        if not seen:
             return 0
-        few = stretch.counts[0] <= _LOOK_AGAIN_ROWS
+        few = seen <= _LOOK_AGAIN_ROWS
         wrong = self._few(stretch.span) if few else self._many(stretch.span)
         self.tally.mismatches += wrong
         return wrong
@@ -105,6 +104,15 @@ class Comparer:
             rows += self._count(self._settled(doubtful)) if doubtful else 0
         self.tally.mismatches += rows
         return rows
+
+    def _note(self, span: Span) -> None:
+        """Count what is noted, class by class, and keep sample keys."""
+        text = counts(self.reader.space, span, [sql for _, _, sql in self.question.noted], self.reader.tag)
+        found = stretch_of(span, self.patience.ask(lambda: self.reader.session.query(text))[0])
+        for (name, mapping, sql), rows in zip(self.question.noted, found.counts, strict=True):
+            if rows:
+                self.tally.add(name, mapping, rows)
+                self._sample_noted(span, name, mapping, sql)
 
     def _sample_noted(self, span: Span, name: str, mapping: str, condition: str) -> None:
         room = self.tally.room(name, mapping)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orchestrator.model.contract import Column, Mapping, Winner
+from orchestrator.model.contract import Column, Mapping, Match, Winner
 from orchestrator.model.step import Truth
 from orchestrator.mysql.equality import other_form, same
 from orchestrator.mysql.expression import Ref
-from orchestrator.mysql.rules import Rule
+from orchestrator.mysql.rules import MapRule, Rule
 from orchestrator.mysql.unset import Unset
 
 
@@ -73,9 +73,16 @@ class PairSql:
     def pending(self, ref: Ref) -> str:
         return self.forward.pending(ref)
 
-    def lossy(self, ref: Ref) -> str:
-        """They correspond one way only: going back and forth would change one of them."""
-        return "0" if self.is_copy else f"({self.holds(ref)}) <> ({self.goes_back(ref)})"
+    @property
+    def back_follows(self) -> bool:
+        """Whether a pair that holds goes back, whatever its values: then one comparison says all."""
+        return self.is_copy or _inverse(self.forward, self.backward)
+
+    def lossy(self, ref: Ref, relation: Truth) -> str:
+        """It is fine under ``relation``, and one way only: going back and forth would change one of the values."""
+        if relation == "corresponds":
+            return f"({self.holds(ref)}) <> ({self.goes_back(ref)})"
+        return every((self.holds(ref), f"NOT ({self.goes_back(ref)})"))
 
     def other_form(self, ref: Ref) -> str | None:
         """SQL 0 or 1: it holds, and the JSON is written in another form than f gives; None where there is no JSON."""
@@ -167,6 +174,17 @@ class DerivedSql:
         """SQL that names the class of mismatch, NULL when there is none; the same under both relations."""
         stale = [(self.unset.now(ref), "'derived-empty'"), ("1", "'stale'")]
         return _first_of([(self.holds(ref), "NULL"), *_not_ok(self.forward, ref), *stale])
+
+
+def _inverse(forward: Rule, backward: Rule) -> bool:
+    """Whether both are value maps, and b takes every result of f back to where it came from."""
+    if not (isinstance(forward, MapRule) and isinstance(backward, MapRule)) or forward.rest is not None:
+        return False
+    if Match.COLLATION in (forward.match, backward.match):
+        return False
+    back = dict(backward.when) | ({} if backward.when_null is None else {"NULL": backward.when_null})
+    there = dict(forward.when) | ({} if forward.when_null is None else {"NULL": forward.when_null})
+    return all(back.get(result) == value for value, result in there.items())
 
 
 def _copies(rule: Rule, source: Column) -> bool:

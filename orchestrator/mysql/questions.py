@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.model.contract import Column, Invariant
 from orchestrator.model.facts import DROPPED
 from orchestrator.model.step import Truth
 from orchestrator.mysql import quote
-from orchestrator.mysql.relation import Relation, some
+from orchestrator.mysql.relation import Relation, every, some
 from orchestrator.mysql.sql.rows import ref
 
 LOSSY = "lossy-ok"
 # Equal to the server, which would not store one over the other, and written in two forms: 1 and 1.0 in JSON.
 OTHER_FORM = "other-form"
 NOTED = frozenset({LOSSY, OTHER_FORM})
+# More than a stretch can have rows.
+_NOTED_UNIT = 2**32
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is asked of each row ``t``. ``wrong`` is 0 or 1; ``classes`` are (mapping, SQL that names what is wrong, or
-    NULL); ``noted`` are (class, mapping, SQL 0 or 1) that are counted without being wrong."""
+    NULL); ``noted`` are (class, mapping, SQL 0 or 1) that are counted without being wrong. A row that is ``fine`` is
+    neither wrong nor noted, and costs no more than that one condition."""
 
     wrong: str
     classes: tuple[tuple[str, str], ...]
     noted: tuple[tuple[str, str, str], ...] = ()
+    fine: str = ""
 
     @property
     def counted(self) -> tuple[str, ...]:
-        return (self.wrong, *(sql for _, _, sql in self.noted))
+        """One sum for both, so that each row is judged once; ``split`` takes it apart."""
+        if not self.noted:
+            return (self.wrong,)
+        noted = some(sql for _, _, sql in self.noted)
+        return (f"IF({self.fine}, 0, IF({self.wrong}, 1, 0) + IF({noted}, {_NOTED_UNIT}, 0))",)
+
+    def split(self, counts: Sequence[int]) -> tuple[int, int]:
+        """(rows that are wrong, rows that are noted) of a stretch that was read with ``counted``."""
+        noted, wrong = divmod(counts[0], _NOTED_UNIT)
+        return wrong, noted
 
     @property
     def class_sql(self) -> tuple[str, ...]:
@@ -49,10 +62,22 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
     drift = drift_question(relation, mode)
     broken = [(i, f"({i.sql}) IS FALSE") for i in invariants]
     classes = tuple(("", f"IF({sql}, {quote.text(f'invariant:{i.name}')}, NULL)") for i, sql in broken)
-    lossy = tuple((LOSSY, p.name, f"({p.corresponds(ref)}) AND {p.lossy(ref)}") for p in relation.pairs)
+    two_way = [p for p in relation.pairs if not p.back_follows]
+    # A pair that goes back whenever it holds is one-way only where it corresponds without holding.
+    one_way = two_way if mode == "old-is-truth" else [p for p in relation.pairs if not p.is_copy]
+    lossy = tuple((LOSSY, p.name, p.lossy(ref, mode)) for p in one_way)
     wrong = some([drift.wrong, *(sql for _, sql in broken)])
     formed = tuple((OTHER_FORM, m.name, sql) for m in relation.mappings if (sql := m.other_form(ref)) is not None)
-    return replace(drift, wrong=wrong, classes=drift.classes + classes, noted=lossy + formed)
+    noted = lossy + formed
+    fine = every(
+        [
+            relation.holds(ref),
+            *(p.goes_back(ref) for p in two_way),
+            *(f"NOT ({sql})" for _, _, sql in formed),
+            *(f"NOT ({sql})" for _, sql in broken),
+        ]
+    )
+    return Question(wrong, drift.classes + classes, noted, fine if noted else "")
 
 
 def meter_question(relation: Relation, dropped: Sequence[Column] = ()) -> Question:

@@ -283,7 +283,7 @@ def questions(pair: PairSql) -> dict[str, str]:
         "holds": pair.holds(ref),
         "corresponds": pair.corresponds(ref),
         "pending": pair.pending(ref),
-        "lossy": pair.lossy(ref),
+        "lossy": pair.lossy(ref, "corresponds"),
         "old": pair.mismatch_class(ref, "old-is-truth"),
         "both": pair.mismatch_class(ref, "corresponds"),
         "meter": pair.meter_class(ref),
