@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared, write_whole
+from orchestrator.cli.shared import answer, shared
 from orchestrator.errors import Exit, RunbookError
 
 
@@ -33,21 +32,27 @@ def freeze(
     context: typer.Context,
     check: Annotated[bool, typer.Option("--check", help="Only compare; 1 when the lock differs.")] = False,
 ) -> None:
-    """Write the contract's digest beside the runbook, as NAME.lock."""
-    from orchestrator.runbook.digest import canonical
+    """Write the contract and its digest beside the runbook, as NAME.lock."""
     from orchestrator.runbook.lint import lint as find
+    from orchestrator.runbook.lock import explain, lock_path, lock_text, read_lock
+    from orchestrator.runbook.source import read_source
 
     of = shared(context)
     runbook = of.runbook()
     if problems := find(runbook):
         raise RunbookError(problems[0].seen, problems[0].expected, "rollout lint shows all of them")
-    path = Path(runbook.path).with_suffix(".lock")
-    text = f"{runbook.digest}\n{canonical(runbook.contract)}\n"
-    # What cannot be read as a lock of ours is none, and is written over.
-    same = path.is_file() and path.read_bytes() == text.encode()
-    if not check and not same:
-        write_whole(path, text, "--runbook")
-    note = f"{path}: {'is' if same or not check else 'differs from'} the contract {runbook.digest[:8]}"
-    answer(of, {"digest": runbook.digest, "lock": str(path), "same": same}, note)
-    if check and not same:
+    path, text = lock_path(runbook.path), lock_text(runbook.contract)
+    frozen = read_source(path, "a lock") if path.exists() else ""
+    differs = explain(read_lock(frozen, str(path)), runbook.contract) if check and frozen else ()
+    if not check and frozen != text:
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    same = not check or (bool(frozen) and not differs)
+    note = (
+        f"{path}: {'is' if same else 'differs from' if frozen else 'is missing for'} the contract {runbook.digest[:8]}"
+    )
+    words = {"digest": runbook.digest, "lock": str(path), "same": same, "differences": list(differs)}
+    answer(of, words, "\n".join([note, *(f"  {line}" for line in differs)]))
+    if not same:
         raise typer.Exit(int(Exit.DIFFERS))

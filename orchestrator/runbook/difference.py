@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.types import Family, parse_type
 from orchestrator.runbook.digest import canonical
 from orchestrator.runbook.load import parse
 
@@ -23,10 +24,12 @@ def explain_difference(old_text: str, new: Runbook) -> str:
         old = canonical(parse(old_text, "the runbook in the state").contract)
     except RunbookError as error:
         return f"the runbook in the state cannot be read by this version: {error.seen.splitlines()[0]}"
-    return "\n".join(_lines(old, canonical(new.contract)))
+    return "\n".join(difference_lines(old, canonical(new.contract)))
 
 
-def _lines(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
+def difference_lines(old: dict[str, object], new: dict[str, object]) -> Iterator[str]:
+    """``part: old → new``, with whom it favours where that can be told: a line for each thing that differs between two
+    canonical forms."""
     for part in dict.fromkeys([*new, *old]):
         before, after = old.get(part, {}), new.get(part, {})
         if before == after:
@@ -55,7 +58,39 @@ def _thing(path: str, before: object, after: object) -> Iterator[str]:
         for key in dict.fromkeys([*before, *after]):
             yield from _thing(f"{path}.{key}", before.get(key), after.get(key))
     else:
-        yield f"{path}: {_shown(before)} → {_shown(after)}"
+        favour = _favour(path.rsplit(".", 1)[-1], before, after)
+        yield f"{path}: {_shown(before)} → {_shown(after)}" + (f"  ({favour})" if favour else "")
+
+
+def _favour(key: str, before: object, after: object) -> str:
+    """In whose favour a change is; "" where neither old nor new gains by it."""
+    if before is None:
+        return "more than was frozen"
+    if after is None:
+        return "less than was frozen"
+    if key == "null":
+        return "looser: takes NULL" if after else "stricter: refuses NULL that was taken"
+    if key == "unique":
+        return "stricter: refuses rows that were taken" if after else "looser: takes rows that were refused"
+    if key == "type":
+        return _wider(str(before), str(after))
+    return ""
+
+
+def _wider(before: str, after: str) -> str:
+    try:
+        old, new = parse_type(before), parse_type(after)
+    except ValueError:
+        return ""
+    if old.family is not new.family:
+        return "another kind of value"
+    if old.family is Family.INTEGER:
+        (low, high), (least, most) = old.integer_range, new.integer_range
+        takes_more, takes_less = least <= low and most >= high, least >= low and most <= high
+    else:
+        sizes = [(t.length or t.byte_limit or len(t.labels), t.scale or 0) for t in (old, new)]
+        takes_more, takes_less = sizes[1] >= sizes[0], sizes[1] <= sizes[0]
+    return "wider: takes all that was taken" if takes_more else "narrower: refuses what was taken" if takes_less else ""
 
 
 def _statements(path: str, before: list[str], after: list[str]) -> Iterator[str]:
