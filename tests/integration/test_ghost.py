@@ -38,7 +38,7 @@ pytestmark = [needs_real, pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     with own_folder(monkeypatch) as here:
         yield here
 
@@ -175,6 +175,47 @@ def test_a_fenced_beat_ends_it_at_once(pair: Pair, schema: str) -> None:
     assert type_of(pair.primary, table, "small") == "smallint"
     assert driver.abandon(wider(table)).result is Result.DONE
     as_before(pair, table)
+
+
+def test_a_run_that_died_goes_on_from_its_checkpoint_when_nothing_changed(pair: Pair, schema: str) -> None:
+    table = orders(pair.primary, schema)
+
+    def fenced(progress: Progress) -> Signal:
+        late = "ours to give" in progress.note
+        if late and sql(pair.primary, f"SELECT COUNT(*) FROM {schema}._orders_ghk") != [(0,)]:
+            raise Fenced("killed", "", "")
+        return GO
+
+    driver = driver_for(site_for(pair.primary, table, max_wait_s=60.0))
+    with held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"), pytest.raises(Fenced):
+        driver.apply(wider(table), Beats(fenced))
+    sql(pair.primary, f"UPDATE {table} SET note = 'while nobody copied' WHERE id = 7")
+    assert driver.observe(wider(table)) is Seen.PARTIAL
+    outcome = driver.apply(wider(table), Beats())
+    assert outcome.result is Result.DONE, outcome
+    assert "checkpoint" in outcome.note
+    done(pair, table)
+    assert sql(pair.primary, f"SELECT note FROM {table} WHERE id = 7") == [("while nobody copied",)]
+
+
+def test_a_run_that_died_is_begun_anew_when_the_table_changed_meanwhile(pair: Pair, schema: str) -> None:
+    """Resumed, it would drop in silence what somebody added in between."""
+    table = orders(pair.primary, schema)
+
+    def fenced(progress: Progress) -> Signal:
+        if progress.elapsed_s > 1.5:
+            raise Fenced("killed", "", "")
+        return GO
+
+    driver = driver_for(site_for(pair.primary, table))
+    with held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"), pytest.raises(Fenced):
+        driver.apply(wider(table), Beats(fenced))
+    script(pair.primary, f"ALTER TABLE {table} ADD COLUMN theirs INT DEFAULT 5")
+    outcome = driver.apply(wider(table), Beats())
+    assert outcome.result is Result.DONE, outcome
+    assert "checkpoint" not in outcome.note
+    done(pair, table)
+    assert type_of(pair.primary, table, "theirs") == "int"
 
 
 def test_hold_makes_it_wait_and_go_lets_it_on(pair: Pair, schema: str) -> None:

@@ -135,7 +135,8 @@ class CopyDriver:
         if after.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped()):
             kept = left.tidy(drop_old=self._site.runbook.phases.gh_ost.drop_old_table)
             figures = {"seconds": seconds, **stopped.figures}
-            return Outcome(Result.DONE, f"the table was swapped{f'; {kept}' if kept else ''}", figures=figures)
+            how = "went on from a checkpoint, and the table was swapped" if change.resume else "the table was swapped"
+            return Outcome(Result.DONE, f"{how}{f'; {kept}' if kept else ''}", figures=figures)
         left.tidy(drop_old=False)
         return replace(stopped, figures={"seconds": seconds, **stopped.figures})
 
