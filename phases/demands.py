@@ -9,6 +9,8 @@ from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
 from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record
+from orchestrator.model.step import Fill
 from orchestrator.model.verdict import Problem, ProblemKind
 
 T = TypeVar("T")
@@ -46,6 +48,19 @@ def mirror_of(facts: Facts) -> MirrorFacts:
 def mirror_stands(mirror: MirrorFacts) -> bool:
     """Whether anything of ours hangs on the table, intact or not."""
     return mirror.update is not Presence.ABSENT or mirror.insert is not Presence.ABSENT
+
+
+def sweep(runbook: Runbook, record: Record) -> Fill:
+    """The pass over the whole table that mends what moved. Once both columns were written a conflict stops it, unless
+    somebody decided it."""
+    return Fill(
+        table=runbook.table,
+        walk=record.walk,
+        pass_name="sweep",
+        target_time_s=runbook.phases.target_time_s,
+        max_batch_rows=runbook.phases.max_batch_rows,
+        on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
+    )
 
 
 def table_problems(facts: Facts, table: str) -> Sequence[Problem]:

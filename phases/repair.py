@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import REPAIR, Record
-from orchestrator.model.step import Fill, Step, step_key
+from orchestrator.model.step import Step, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
+from phases.demands import sweep
 
 
 class Repair:
@@ -33,16 +34,8 @@ class Repair:
         )
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        settings = runbook.phases
         steps: tuple[Step, ...] = (
-            Fill(
-                table=runbook.table,
-                walk=record.walk,
-                pass_name="sweep",
-                target_time_s=settings.target_time_s,
-                max_batch_rows=settings.max_batch_rows,
-                on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
-            ),
-            record.comparison("verify", settings.target_time_s),
+            sweep(runbook, record),
+            record.comparison("verify", runbook.phases.target_time_s),
         )
         return tuple(s for s in steps if step_key(s) not in record.done_steps)

@@ -9,9 +9,9 @@ from typing import Literal
 from orchestrator.model.facts import Facts, Need, Presence
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import Fill, InstallTrigger, LowerFlags, Soak, Step
+from orchestrator.model.step import InstallTrigger, LowerFlags, Soak, Step
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, flag_of, key_problems, mirror_of, shape_of, value_problems
+from phases.demands import constraint_problems, flag_of, key_problems, mirror_of, shape_of, sweep, value_problems
 
 NAME = "shadow-write"
 
@@ -69,14 +69,7 @@ class ShadowWrite:
     def _proof(self, runbook: Runbook, record: Record) -> Sequence[Step]:
         settings = runbook.phases
         steps: tuple[Step, ...] = (
-            Fill(
-                table=runbook.table,
-                walk=record.walk,
-                pass_name="sweep",
-                target_time_s=settings.target_time_s,
-                max_batch_rows=settings.max_batch_rows,
-                on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
-            ),
+            sweep(runbook, record),
             Soak(seconds=settings.soak_s, purpose="shadow-write"),
             record.comparison("drift", settings.target_time_s),
         )

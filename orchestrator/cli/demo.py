@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -161,6 +161,10 @@ class Demo:
         self._say("And forward once more.")
         for phase in ("backfill", "shadow-write", "read-switch", "verify"):
             rollout("next", "--phase", phase, "-y")
+        return self._finished(rollout, traffic)
+
+    def _finished(self, rollout: Callable[..., str], traffic: Traffic) -> int:
+        """The old application goes, then the mirror. Returns the drift before that."""
         self._say("The old application is stopped, the new one is released without the flag.")
         traffic.stop_old()
         traffic.release_without_flag()

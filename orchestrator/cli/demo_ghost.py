@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from orchestrator.cli.demo import Demo
 from orchestrator.model.runbook import Runbook
 from orchestrator.sandbox.pair import Pair
@@ -26,10 +24,4 @@ class GhostDemo(Demo):
         rollout("next", "--phase", "ddl", "-y")
         for phase in ("backfill", "shadow-write", "read-switch", "verify"):
             rollout("next", "--phase", phase, "-y")
-        self._say("The old application is stopped, the new one is released without the flag.")
-        traffic.stop_old()
-        traffic.release_without_flag()
-        drift = int(json.loads(rollout("verify", "--json"))["mismatches"])
-        rollout("finish", "-y")
-        rollout("history")
-        return drift
+        return self._finished(rollout, traffic)

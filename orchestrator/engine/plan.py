@@ -105,13 +105,8 @@ class Planner:
         verdicts = (*self._p.judge.everything(), *unseen)
         # Small accounts may plan, so a missing privilege is only shown; a server on which nothing can be done is not.
         wrong = [p for p in refused(verdicts) if p.kind is ProblemKind.CONFIGURATION] if stages else []
-        return Plan(
-            rollout=record.id,
-            record=record,
-            facts=facts,
-            digest=self._p.runbook.digest,
-            fingerprint=self.fingerprint(record, facts),
-            stages=stages,
+        return replace(
+            self._bare(record, facts, stages),
             budgets=budgets(facts, [x.key for stage in stages for x in stage.steps]),
             verdicts=verdicts,
             problems=tuple(dict.fromkeys((*self._entry.findings(record), *wrong, *problems))),
@@ -139,17 +134,13 @@ class Planner:
         """The plan of what is no forward stage."""
         facts = self._p.observer.look(_NEEDS | {*needs})
         stage = self._described(phase.name, phase, resumed(record, phase.name), facts)
-        return Plan(
-            rollout=record.id,
-            record=record,
-            facts=facts,
-            digest=self._p.runbook.digest,
-            fingerprint=self.fingerprint(record, facts),
-            stages=(stage,),
-            budgets=(),
-            verdicts=(),
-            problems=tuple(phase.problems(self._p.runbook, facts, record)),
-        )
+        problems = tuple(phase.problems(self._p.runbook, facts, record))
+        return replace(self._bare(record, facts, (stage,)), problems=problems)
+
+    def _bare(self, record: Record, facts: Facts, stages: tuple[Stage, ...]) -> Plan:
+        """The stages, bound to what was seen; nothing judged yet."""
+        digest, fingerprint = self._p.runbook.digest, self.fingerprint(record, facts)
+        return Plan(record.id, record, facts, digest, fingerprint, stages, (), (), ())
 
     def fingerprint(self, record: Record | None = None, facts: Facts | None = None) -> str:
         """Contract digest, live shape, server and state revision; no counts and no check values (SPEC §7)."""
