@@ -50,9 +50,7 @@ def freeze(
         beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     same = not check or (bool(frozen) and not differs)
-    note = (
-        f"{path}: {'is' if same else 'differs from' if frozen else 'is missing for'} the contract {runbook.digest[:8]}"
-    )
+    note = f"{path}: {'is' if same else 'differs from'} the contract {runbook.digest[:8]}"
     words = {"digest": runbook.digest, "lock": str(path), "same": same, "differences": list(differs)}
     answer(of, words, "\n".join([note, *(f"  {line}" for line in differs)]))
     if not same:
