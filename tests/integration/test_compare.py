@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -23,7 +24,7 @@ from orchestrator.sandbox.template import Account
 from tests.support.log import general_log, said
 from tests.support.orders import compare, fill, make_orders, runbook, site
 from tests.support.rows import ToldBeat, begin_rollout
-from tests.support.servers import connect, script
+from tests.support.servers import connect, script, sql, wait_for
 from tests.support.shapes import live_shape
 from tests.support.state import settings_of
 
@@ -169,6 +170,70 @@ def test_a_pause_ends_the_comparison_and_it_is_never_found_half_done(primary: Se
     outcome = run(primary, orders, "verify", answer=lambda n, _: GO if n < 2 else Signal(SignalKind.PAUSE, "asked"))
     assert outcome.result is Result.PAUSED
     assert CompareDriver(site(primary, orders)).observe(compare(orders)) is Seen.ABSENT
+
+
+def paused_at(beats: int) -> Answer:
+    return lambda n, _: GO if n < beats else Signal(SignalKind.PAUSE, "asked")
+
+
+def verify_as(server: Server, schema: str, epoch: int, answer: Answer | None = None) -> tuple[Outcome, int]:
+    """A verify under that epoch, in short stretches; the outcome, and how many beats it had."""
+    beat = ToldBeat(epoch, answer)
+    step = replace(compare(schema, "verify"), target_time_s=0.0001)
+    sql(server, "UPDATE _rollout.rollout SET epoch = %s", (epoch,))
+    return CompareDriver(site(server, schema)).apply(step, beat), len(beat.seen)
+
+
+def test_a_verify_that_was_stopped_goes_on_where_it_was(primary: Server, orders: str) -> None:
+    whole, beats = verify_as(primary, orders, 3)
+    assert beats > 8
+    stopped, _ = verify_as(primary, orders, 4, paused_at(6))
+    assert stopped.result is Result.PAUSED
+    rest, left = verify_as(primary, orders, 5)
+    assert left < beats - 3
+    assert rest.result is Result.DONE
+    assert rest.figures["rows_compared"] == rest.figures["rows_table"] == whole.figures["rows_compared"] == ROWS
+    assert sql(primary, "SELECT COUNT(*) FROM _rollout.position WHERE pass LIKE 'verify%'") == [(0,)]
+
+
+def test_a_verify_begins_anew_when_somebody_acted_in_between(primary: Server, orders: str) -> None:
+    """What somebody else did may have made a row wrong that was compared."""
+    verify_as(primary, orders, 4, paused_at(6))
+    script(primary, "UPDATE orders SET state = NULL WHERE id = 2", orders)
+    outcome, _ = verify_as(primary, orders, 6)
+    assert classes(outcome) == {("missing", "status ↔ state"): (1, "2")}
+
+
+def test_what_was_found_wrong_before_a_pause_is_found_again(primary: Server, orders: str) -> None:
+    script(primary, "UPDATE orders SET state = NULL WHERE id IN (2, 1190)", orders)
+    stopped, _ = verify_as(primary, orders, 4, paused_at(6))
+    assert stopped.result is Result.PAUSED
+    outcome, _ = verify_as(primary, orders, 5)
+    assert classes(outcome) == {("missing", "status ↔ state"): (2, "2 1190")}
+
+
+def test_b137_a_verify_keeps_no_snapshot_and_holds_back_no_purge(primary: Server, orders: str) -> None:
+    """Each stretch in its own short transaction: what the application changes meanwhile is purged meanwhile."""
+
+    def history() -> int:
+        text = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
+        return int(sql(primary, text)[0][0])
+
+    def stretch(beats: int, _: Progress) -> Signal:
+        if beats == 4:
+            for _again in range(5):
+                script(primary, "UPDATE orders SET note = CONCAT(RAND()), changed_at = changed_at", orders)
+            wait_for(lambda: history() < 10, what="purge goes on")
+            assert sql(primary, "SELECT COUNT(*) FROM information_schema.INNODB_TRX") == [(0,)]
+        return GO
+
+    # Else the list is cut only now and then, and says nothing for minutes.
+    script(primary, "SET GLOBAL innodb_purge_rseg_truncate_frequency = 1")
+    try:
+        outcome, _ = verify_as(primary, orders, 4, stretch)
+    finally:
+        script(primary, "SET GLOBAL innodb_purge_rseg_truncate_frequency = DEFAULT")
+    assert outcome.result is Result.DONE
 
 
 def test_comparing_needs_only_select(primary: Server, orders: str) -> None:

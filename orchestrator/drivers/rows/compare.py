@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
+from orchestrator.drivers.rows.bookmark import Bookmark
 from orchestrator.drivers.rows.counting import Count
 from orchestrator.drivers.rows.listening import Listening, stopped
 from orchestrator.drivers.rows.table import live_shape
@@ -27,6 +28,7 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.bounds import Span, key_space, read_key
+from orchestrator.mysql.sql.positions import PassName
 from orchestrator.mysql.sql.rows import (
     before_last,
     count_all,
@@ -57,7 +59,7 @@ class Ended(Exception):
 
 
 class CompareDriver:
-    """Writes nothing, so there is nothing to find half done. ``jitter`` gives numbers in [0, 1) for waits."""
+    """Writes no row of the table. ``jitter`` gives numbers in [0, 1) for waits."""
 
     def __init__(self, site: Site, jitter: Callable[[], float] = random.random) -> None:
         self._site = site
@@ -104,11 +106,11 @@ class CompareDriver:
                 raise told(error, f"comparing {step.table}") from error
 
     def observe(self, step: Compare) -> Seen:
-        """A comparison leaves nothing on the server: it is done by whoever saw its end, else again."""
+        """A comparison is done by whoever saw its end, else again; a clean one goes on where it was."""
         return Seen.ABSENT
 
     def abandon(self, step: Compare) -> Outcome:
-        return Outcome(Result.DONE, "nothing to clear: a comparison only reads")
+        return Outcome(Result.DONE, "nothing to clear: a comparison changes no row")
 
     def _compared(self, session: Session, step: Compare, listening: Listening) -> Outcome:
         shape, reader, question = self._asked(session, step)
@@ -118,9 +120,22 @@ class CompareDriver:
             self._newest(step, shape, comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
         listening.total = estimate_of(session.query(estimate(reader.space)))
-        self._walk(step, Span(), comparer, listening)
-        counted = self._count(session, shape, step, listening) if step.purpose == "verify" else None
-        return _outcome(step, comparer.tally, counted, listening)
+        if step.purpose == "drift":
+            self._walk(step, Span(), comparer, listening)
+            return _outcome(step, comparer.tally, None, listening)
+        return self._verified(step, shape, comparer, listening)
+
+    def _verified(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> Outcome:
+        """A drift pass is repeated so often that it begins anew; the proof of verify goes on where it was."""
+        session, tally = comparer.reader.session, comparer.tally
+        of = PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, f"verify-{step.relation}")
+        bookmark = Bookmark(session, of, listening.epoch, self._site.clock)
+        left = bookmark.found()
+        at, tally.rows_compared = left or (None, 0)
+        listening.done = tally.rows_compared
+        self._walk(step, Span(at), comparer, listening, bookmark)
+        bookmark.forget()
+        return _outcome(step, tally, self._count(session, shape, step, listening), listening)
 
     def _asked(self, session: Session, step: Compare) -> tuple[Shape, Reader, Question]:
         contract = self._site.runbook.contract
@@ -140,13 +155,18 @@ class CompareDriver:
 
         return Patience(self._site.clock, self._backoff, wait)
 
-    def _walk(self, step: Compare, span: Span, comparer: Comparer, listening: Listening) -> None:
+    def _walk(
+        self, step: Compare, span: Span, comparer: Comparer, listening: Listening, bookmark: Bookmark | None = None
+    ) -> None:
         began_s = listening.elapsed_s
         size = BatchSize.start(step.target_time_s, _MOST_ROWS)
         for found in stretches(comparer.reader, span, size, comparer.patience):
             comparer.judge(found)
             listening.worked(found.rows, listening.elapsed_s - began_s)
-            heed(listening.go_on(), listening)
+            signal = listening.go_on()
+            if bookmark is not None and not comparer.tally.mismatches:
+                bookmark.keep(found.span.hi, comparer.tally.rows_compared, now=signal.kind is not SignalKind.GO)
+            heed(signal, listening)
             began_s = listening.elapsed_s
 
     def _newest(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> None:
@@ -179,7 +199,7 @@ class CompareDriver:
 def heed(signal: Signal, listening: Listening) -> None:
     """Raises Ended for every signal but GO."""
     if signal.kind is not SignalKind.GO:
-        raise Ended(stopped(signal, "nothing was written, and the comparison begins anew", listening.figures()))
+        raise Ended(stopped(signal, "no row was changed by the comparison", listening.figures()))
 
 
 def _behind(reader: Reader, row: Row | None) -> Span:

@@ -120,6 +120,22 @@ def handed_out(results: Sequence[Sequence[Row]]) -> bool:
     return int(results[-1][0][0]) == 1
 
 
+def keep(of: PassName, epoch: int, at: Key, rows: int) -> str:
+    """Where a comparison is: only how much is compared again hangs on it. Changes nothing under a later epoch."""
+    rollouts = f"{name(of.schema)}.{name('rollout')}"
+    return (
+        f"INSERT INTO {of.table} (rollout, walk, pass, range_no, position, epoch, rows_done, updated_at)"
+        f" SELECT {text(of.rollout)}, {of.walk}, {text(of.name)}, {of.range_no}, {key_text(at)}, {epoch}, {rows},"
+        f" UTC_TIMESTAMP(6) FROM {rollouts} AS r WHERE r.id = {text(of.rollout)} AND r.epoch = {epoch}"
+        f" ON DUPLICATE KEY UPDATE position = {key_text(at)}, epoch = {epoch}, rows_done = {rows},"
+        " updated_at = UTC_TIMESTAMP(6)"
+    )
+
+
+def forget(of: PassName) -> str:
+    return f"DELETE FROM {of.table} WHERE {of.row}"
+
+
 def read(of: PassName) -> str:
     """One position row, for ``position_of``."""
     return f"SELECT {_COLUMNS} FROM {of.table} WHERE {of.row}"
