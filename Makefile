@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Only the demo that asks for it, the tests and the benchmarks need gh-ost.
 GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
 
-.PHONY: setup server gh-ost demo test test-fast test-long check bench clean
+.PHONY: setup server gh-ost prometheus demo test test-fast test-long check bench clean
 
 setup: server
 
@@ -29,16 +29,20 @@ server: .venv/.ready
 gh-ost: .venv/.ready
 	@tools/gh-ost/build
 
+# Only the tests need one: gates are held to it.
+prometheus:
+	@tools/prometheus/unpack
+
 demo: server $(GHOST)
 	@$(BIN)/rollout demo $(ARGS)
 
-test: server gh-ost
+test: server gh-ost prometheus
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-fast: .venv/.ready
 	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
 
-test-long: server gh-ost
+test-long: server gh-ost prometheus
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
 
 check: .venv/.ready

@@ -11,6 +11,9 @@ from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.window import Window
 
+# Gates that exist in every runbook, by their kind: rows that do not correspond, a mirror that does not stand as it was
+# installed, rows that break an invariant.
+OWN_GATES = ("drift", "mirror", "invariants")
 Engine = Literal["auto", "native", "gh-ost"]
 
 
@@ -90,12 +93,22 @@ class ReplicaPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class PrometheusSource:
+    """Where Prometheus is asked; "" when only the environment says it. ``ca``: file of the authorities that are
+    believed instead of the machine's."""
+
+    url: str = ""
+    ca: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GateSpec:
-    """One gate of the application. ``kind``: drift, sql, command. Exactly one of ``max`` and ``max_increase`` for
-    numbers.
+    """One gate of the application. ``kind``: drift, mirror, invariants (they exist by themselves), sql, prometheus,
+    command. Exactly one of ``max`` and ``max_increase`` for numbers.
 
     A sample fails when its number is over the limit; the gate fails when ``failure_limit`` of the last ``count``
-    samples failed, and cannot say when ``inconclusive_limit`` of them gave no number.
+    samples failed, and cannot say when ``inconclusive_limit`` of them gave no number. ``sample_size`` asks, as
+    ``argument`` is asked, how many events the number is made of; fewer than ``min_sample_size`` make it none.
     """
 
     name: str
@@ -108,6 +121,8 @@ class GateSpec:
     failure_limit: int = 3
     inconclusive_limit: int = 3
     timeout_s: float = 5.0
+    sample_size: str = ""
+    min_sample_size: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +149,7 @@ class Runbook:
     limits: Limits = field(default_factory=Limits)
     replicas: ReplicaPolicy = field(default_factory=ReplicaPolicy)
     gates: tuple[GateSpec, ...] = ()
+    prometheus: PrometheusSource = field(default_factory=PrometheusSource)
     waivers: tuple[Waiver, ...] = ()
     notify: tuple[str, ...] = ()
 
@@ -142,12 +158,12 @@ class Runbook:
         return self.contract.table
 
     def gate(self, name: str) -> GateSpec:
-        """The gate of that name. ``drift`` exists without being written. Raises KeyError."""
+        """The gate of that name; those of ``OWN_GATES`` exist without being written. Raises KeyError."""
         for gate in self.gates:
             if gate.name == name:
                 return gate
-        if name == "drift":
-            return GateSpec(name="drift", kind="drift", max=0.0)
+        if name in OWN_GATES:
+            return GateSpec(name=name, kind=name, max=0.0)
         raise KeyError(name)
 
     def waived(self, rule: str) -> Waiver | None:

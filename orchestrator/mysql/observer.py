@@ -101,6 +101,7 @@ class MysqlObserver:
             Need.VALUES: self._read_values,
             Need.MIRROR: self._read_mirror,
             Need.DRIFT: self._read_drift,
+            Need.INVARIANTS: self._read_invariants,
             Need.METER: self._read_meter,
             Need.FLAG: lambda s: read_flag(s, site.settings.state_schema, site.runbook.id),
             Need.THROTTLES: lambda _: samples(),
@@ -160,7 +161,7 @@ class MysqlObserver:
         """What an account was denied when the server says 1142 in this reading."""
         if need in (Need.FLAG, Need.POSITIONS):
             return f"{quote.name(self._site.settings.state_schema)}.*"
-        if need in (Need.VALUES, Need.DRIFT, Need.METER, Need.SHAPE, Need.MIRROR):
+        if need in (Need.VALUES, Need.DRIFT, Need.INVARIANTS, Need.METER, Need.SHAPE, Need.MIRROR):
             return quote.table(self._site.runbook.table)
         return PERFORMANCE_SCHEMA
 
@@ -243,9 +244,8 @@ class MysqlObserver:
         from orchestrator.mysql.scan import Reach, scan_values
 
         shape = self._present(session)
-        relation = self._relation_of(session, shape)
         reach = Reach(_VALUES_MAX_ROWS, _VALUES_MAX_S, self._site.clock)
-        return scan_values(self._scans(), relation, shape, reach, self._not_ours(shape))
+        return scan_values(self._scans(), self._relation_of(session, shape), shape, reach, self._not_ours(shape))
 
     def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
         """Columns of the contract that were there before ddl; none once it is done, when the application may use
@@ -284,11 +284,15 @@ class MysqlObserver:
     def _read_drift(self, session: Session) -> DriftFacts:
         from orchestrator.mysql.scan import scan_drift
 
-        shape = self._present(session)
-        relation = self._relation_of(session, shape)
-        record = self._read_record()
+        shape, record = self._present(session), self._read_record()
         truth = record.truth if record is not None else "old-is-truth"
-        return scan_drift(self._scans(), relation, shape, truth, self._keep_going)
+        return scan_drift(self._scans(), self._relation_of(session, shape), shape, truth, self._keep_going)
+
+    def _read_invariants(self, session: Session) -> DriftFacts:
+        from orchestrator.mysql.scan import scan_invariants
+
+        shape, invariants = self._present(session), self._site.runbook.contract.invariants
+        return scan_invariants(self._scans(), invariants, shape, self._keep_going)
 
     def _read_meter(self, session: Session) -> MeterFacts:
         """Nothing can be lost that has no column yet."""

@@ -60,13 +60,12 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
     """Drift and the contract's invariants; what corresponds one way only, and JSON in another form, is counted. A NULL
     invariant holds."""
     drift = drift_question(relation, mode)
-    broken = [(i, f"({i.sql}) IS FALSE") for i in invariants]
-    classes = tuple(("", f"IF({sql}, {quote.text(f'invariant:{i.name}')}, NULL)") for i, sql in broken)
+    broken, classes = _broken(invariants)
     two_way = [p for p in relation.pairs if not p.back_follows]
     # A pair that goes back whenever it holds is one-way only where it corresponds without holding.
     one_way = two_way if mode == "old-is-truth" else [p for p in relation.pairs if not p.is_copy]
     lossy = tuple((LOSSY, p.name, p.lossy(ref, mode)) for p in one_way)
-    wrong = some([drift.wrong, *(sql for _, sql in broken)])
+    wrong = some([drift.wrong, *broken])
     formed = tuple((OTHER_FORM, m.name, sql) for m in relation.mappings if (sql := m.other_form(ref)) is not None)
     noted = lossy + formed
     fine = every(
@@ -74,10 +73,23 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
             relation.holds(ref),
             *(p.goes_back(ref) for p in two_way),
             *(f"NOT ({sql})" for _, _, sql in formed),
-            *(f"NOT ({sql})" for _, sql in broken),
+            *(f"NOT ({sql})" for sql in broken),
         ]
     )
     return Question(wrong, drift.classes + classes, noted, fine if noted else "")
+
+
+def invariants_question(invariants: Sequence[Invariant]) -> Question:
+    """Which of the contract's invariants does the row break? NULL breaks none."""
+    broken, classes = _broken(invariants)
+    return Question(some(broken), classes)
+
+
+def _broken(invariants: Sequence[Invariant]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Conditions of a row that breaks one, and the classes that name it."""
+    broken = [f"({i.sql}) IS FALSE" for i in invariants]
+    names = (quote.text(f"invariant:{i.name}") for i in invariants)
+    return broken, tuple(("", f"IF({sql}, {name}, NULL)") for sql, name in zip(broken, names, strict=True))
 
 
 def meter_question(relation: Relation, dropped: Sequence[Column] = ()) -> Question:

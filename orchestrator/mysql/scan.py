@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import Held
-from orchestrator.model.contract import Column
+from orchestrator.model.contract import Column, Invariant
 from orchestrator.model.facts import DriftFacts, MeterFacts, Shape, ValueScan
 from orchestrator.model.outcome import Progress
 from orchestrator.model.step import Truth
@@ -15,7 +15,7 @@ from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
-from orchestrator.mysql.questions import Question, drift_question, meter_question
+from orchestrator.mysql.questions import Question, drift_question, invariants_question, meter_question
 from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
@@ -75,6 +75,16 @@ def scan_drift(
     ServerUnreachable.
     """
     tally = _whole(session, shape, drift_question(relation, mode), keep_going)
+    return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
+
+
+def scan_invariants(
+    session: Session, invariants: Sequence[Invariant], shape: Shape, keep_going: KeepGoing = _always
+) -> DriftFacts:
+    """Rows that break an invariant, each counted once. Raises as ``scan_drift``."""
+    if not invariants:
+        return DriftFacts(0, 0)
+    tally = _whole(session, shape, invariants_question(invariants), keep_going)
     return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
 
 

@@ -230,6 +230,7 @@ Replicas = Annotated[
 class GateForm(Form):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="Its name in read_switch.gates.")
     sql: Sql | None = Field(default=None, description="A SELECT that gives one number.")
+    prometheus: str | None = Field(default=None, min_length=1, description="A query that gives one series.")
     command: str | None = Field(
         default=None, min_length=1, description="A command that prints one number, or exits with 0 or 1."
     )
@@ -242,6 +243,17 @@ class GateForm(Form):
         default=3, ge=1, le=100, description="The gate cannot say when so many gave no number."
     )
     timeout: Duration = _duration(5.0, "Longest time for one sample.")
+    sample_size: str | None = Field(
+        default=None, min_length=1, description="Asked as the gate is: how many events its number is made of."
+    )
+    min_sample_size: Number | None = Field(default=None, description="A number made of fewer events is none.")
+
+
+class PrometheusForm(Form):
+    url: str = Field(
+        default="", pattern=r"^$|^https?://[^\s@?#]+$", description="Address of the server, without account or query."
+    )
+    ca: str = Field(default="", description="File of the authorities that its certificate must come from.")
 
 
 class WaiverForm(Form):
@@ -277,5 +289,8 @@ class RunbookForm(Form):
         default="discover", description="discover, [host:port, …], {none: reason} or {delayed: […]}."
     )
     gates: list[GateForm] = Field(default_factory=list, description="Gates of the application beside drift.")
+    prometheus: PrometheusForm = Field(
+        default_factory=PrometheusForm, description="Where Prometheus is; the environment may say it as well."
+    )
     waivers: list[WaiverForm] = Field(default_factory=list, description="Rules that are knowingly broken.")
     notify: CommandForm | None = Field(default=None, description="Who is told.")

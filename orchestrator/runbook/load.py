@@ -40,6 +40,7 @@ def parse(text: str, path: str) -> Runbook:
         limits=settings_build.limits(form.checks, build),
         replicas=settings_build.replicas(form.replicas, build),
         gates=settings_build.gates(form.gates, form.phases.read_switch.gates, build),
+        prometheus=settings_build.prometheus(form.prometheus),
         waivers=settings_build.waivers(form.waivers, build),
         notify=settings_build.notify(form.notify, build),
     )

@@ -8,11 +8,13 @@ from itertools import pairwise
 
 from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.runbook import (
+    OWN_GATES,
     DiskSource,
     GateSpec,
     GhostSettings,
     Limits,
     PhaseSettings,
+    PrometheusSource,
     ReplicaPolicy,
     RollbackDdl,
     Waiver,
@@ -138,9 +140,9 @@ def replicas(form: str | list[str] | forms.NoReplicasForm, build: Builder) -> Re
 
 
 def gates(form: list[forms.GateForm], wanted: list[str], build: Builder) -> tuple[GateSpec, ...]:
-    """Gates beside ``drift``, which exists by itself; every gate that read-switch names must be there."""
+    """Gates beside those that exist by themselves; every gate that read-switch names must be there."""
     build.once(("gates",), (g.name for g in form), "gate")
-    known = {"drift", *(g.name for g in form)}
+    known = {*OWN_GATES, *(g.name for g in form)}
     for i, name in enumerate(wanted):
         if name not in known:
             expected = "one of " + ", ".join(sorted(known))
@@ -167,13 +169,20 @@ def check_throttle(form: forms.ChecksForm, gates: tuple[GateSpec, ...], build: B
 
 def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
     path: Path = ("gates", at)
-    if form.name == "drift":
-        build.note(path, "a gate named drift", "another name", "the gate drift exists by itself; delete this one")
-    if (form.sql is None) == (form.command is None):
-        build.note(path, f"gate {form.name} needs sql or command", "exactly one of them", "write one, delete the other")
+    if form.name in OWN_GATES:
+        own = f"the gate {form.name} exists by itself; delete this one"
+        build.note(path, f"a gate named {form.name}", "another name", own)
+    asked = {"sql": form.sql, "prometheus": form.prometheus, "command": form.command}
+    written = [(kind, text) for kind, text in asked.items() if text is not None]
+    if len(written) != 1:
+        seen = f"gate {form.name} needs sql, prometheus or command"
+        build.note(path, seen, "exactly one of them", "write one, delete the others")
+    if (form.sample_size is None) != (form.min_sample_size is None):
+        seen = f"gate {form.name} has one of sample_size and min_sample_size without the other"
+        build.note(path, seen, "both, or neither", "write both, or delete the one")
     if form.max is not None and form.max_increase is not None:
         build.note(path, f"gate {form.name} has max and max_increase", "exactly one of them", "delete one")
-    if form.sql is not None and form.max is None and form.max_increase is None:
+    if form.command is None and form.max is None and form.max_increase is None:
         build.note(path, f"gate {form.name} has no limit", "max or max_increase", "write one of them")
     for name, limit in (("failure_limit", form.failure_limit), ("inconclusive_limit", form.inconclusive_limit)):
         if limit > form.count:
@@ -181,10 +190,11 @@ def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
             build.note(path, seen, f"{name} up to count", f"raise count, or lower {name}")
     if form.interval <= 0 or form.timeout <= 0:
         build.note(path, f"gate {form.name}: interval or timeout is 0", "more than 0", "write a duration such as 1s")
+    kind, argument = written[0] if written else ("command", "")
     return GateSpec(
         name=form.name,
-        kind="sql" if form.sql is not None else "command",
-        argument=form.sql or form.command or "",
+        kind=kind,
+        argument=argument,
         max=form.max,
         max_increase=form.max_increase,
         interval_s=form.interval,
@@ -192,7 +202,14 @@ def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
         failure_limit=form.failure_limit,
         inconclusive_limit=form.inconclusive_limit,
         timeout_s=form.timeout,
+        sample_size=form.sample_size or "",
+        min_sample_size=form.min_sample_size or 0.0,
     )
+
+
+def prometheus(form: forms.PrometheusForm) -> PrometheusSource:
+    """Where Prometheus is asked."""
+    return PrometheusSource(form.url.rstrip("/"), form.ca)
 
 
 def waivers(form: list[forms.WaiverForm], build: Builder) -> tuple[Waiver, ...]:

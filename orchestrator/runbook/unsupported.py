@@ -28,11 +28,6 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
     ),
     ("contract", "indexes", "*", "type"): _INDEX,
     ("contract", "indexes", "*", "expression"): _INDEX,
-    ("gates", "*", "prometheus"): (
-        "Prometheus gates are not supported",
-        "sql: a SELECT that gives one number, or command: a program that prints one",
-        "use command: with a program that asks Prometheus and prints the number",
-    ),
     ("checks", "disk", "from", "prometheus"): (
         "disk space from Prometheus is not supported",
         "local, {command: …} or {none: reason}",

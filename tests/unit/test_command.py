@@ -54,4 +54,4 @@ def test_what_a_late_command_started_ends_with_it(tmp_path: Path) -> None:
 )
 def test_a_gate_takes_a_number_or_says_why_there_is_none(command: str, taken: float | str) -> None:
     """A command that was killed has said nothing: its exit code is no number to be judged."""
-    assert sample(GateSpec("errors", "command", command, max=0.0)) == taken
+    assert sample(GateSpec("errors", "command", command, max=0.0), command) == taken

@@ -290,7 +290,11 @@ class TestKeys:
             ("checks: {disk: {from: {}}}", 13, ("no source",)),
             ("checks: {replication_lag: 5s}", 13, ("a mapping",)),
             ("gates:\n- {name: drift, sql: SELECT 1, max: 0}", 14, ("named drift",)),
-            ("gates:\n- {name: a, max: 0}", 14, ("sql or command",)),
+            ("gates:\n- {name: a, max: 0}", 14, ("sql, prometheus or command",)),
+            ("gates:\n- {name: a, prometheus: up}", 14, ("no limit",)),
+            ("gates:\n- {name: mirror, sql: SELECT 1, max: 0}", 14, ("exists by itself",)),
+            ("gates:\n- {name: a, sql: SELECT 1, max: 0, min_sample_size: 5}", 14, ("without the other",)),
+            ("prometheus: {url: 'http://me:secret@prometheus'}", 13, ("url",)),
             ("gates:\n- {name: a, sql: SELECT 1}", 14, ("no limit",)),
             ("gates:\n- {name: a, sql: SELECT 1, max: '0'}", 14, ("not a number",)),
             ("gates:\n- {name: a, sql: SELECT 1, max: 0, max_increase: 10%}", 14, ("max and max_increase",)),
@@ -314,7 +318,6 @@ class TestKeys:
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            (lambda t: t + "gates: [{name: a, prometheus: up, max: 1}]\n", ("Prometheus", "command")),
             (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
             (lambda t: t + "phases: {read_switch: {driver: flagd}}\n", ("not supported", "flag_table")),

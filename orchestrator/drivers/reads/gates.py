@@ -1,4 +1,4 @@
-"""Takes samples of gates: drift by our own full pass, a number from SQL, a number or an exit code from a command."""
+"""Takes samples of gates: rows and the mirror by our own look, a number from SQL or Prometheus, or from a command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 
 from orchestrator.command import CommandFailed, run_command
-from orchestrator.model.facts import Need
+from orchestrator.drivers.reads.prometheus import PrometheusProbe
+from orchestrator.model.facts import DriftFacts, MirrorFacts, Need, Reading
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import GateSpec
 from orchestrator.mysql.observer import MysqlObserver
@@ -15,6 +16,9 @@ from orchestrator.mysql.site import Site
 from orchestrator.ports import Sampling
 
 _ENDS_WITHIN_S = 5.0
+# What a sample may take above its time-outs before nobody waits for it any more.
+_GRACE_S = 2.0
+_PASSES = ("drift", "invariants")
 
 
 class Gates:
@@ -22,52 +26,88 @@ class Gates:
     scans beside the observer by which the checks look."""
 
     def __init__(self, site: Site, observer: Callable[[Callable[[Progress], bool]], MysqlObserver]) -> None:
-        self._probe = NumberProbe(site)
+        self._sql = NumberProbe(site)
+        self._prometheus = PrometheusProbe(site.runbook.prometheus)
         self._ended = threading.Event()
         self._observer = observer(lambda _: not self._ended.is_set())
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[str, threading.Thread] = {}
+        self._clock = site.clock
 
     def begin(self, gate: GateSpec) -> Sampling:
-        """Begin one sample in a thread of its own. Not two of one gate at a time."""
+        """Begin one sample in a thread of its own; while an earlier one of the gate is still under way there is none.
+
+        A sample that does not come is one that says nothing, but for our own passes, which may be as long as the table.
+        """
         taken: list[float | str] = []
+        earlier = self._threads.get(gate.name)
+        if earlier is not None and earlier.is_alive():
+            return lambda: "its last sample is still under way"
         thread = threading.Thread(target=lambda: taken.append(self.sample(gate)), name=f"gate {gate.name}", daemon=True)
-        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        self._threads[gate.name] = thread
         thread.start()
+        late_s = gate.timeout_s * (2 if gate.sample_size else 1) + _GRACE_S
+        late_at = float("inf") if gate.kind in _PASSES else self._clock.monotonic() + late_s
 
         def ask() -> float | str | None:
-            if thread.is_alive():
-                return None
-            return taken[0] if taken else "the gate failed in a way that is a bug of rollout"
+            if not thread.is_alive():
+                return taken[0] if taken else "the gate failed in a way that is a bug of rollout"
+            return f"no answer within {late_s:g} s" if self._clock.monotonic() > late_at else None
 
         return ask
 
     def sample(self, gate: GateSpec) -> float | str:
-        """One sample, waited for."""
+        """One sample, waited for: the number, or why there is none. A number that is made of too few events is none."""
+        if gate.sample_size:
+            events = self._asked(gate, gate.sample_size)
+            if isinstance(events, str):
+                return f"how many events it is made of cannot be told: {events}"
+            if not events >= gate.min_sample_size:
+                return f"made of {events:g} events, {gate.min_sample_size:g} are wanted"
+        return self._asked(gate, gate.argument)
+
+    def _asked(self, gate: GateSpec, question: str) -> float | str:
         match gate.kind:
             case "drift":
-                reading = self._observer.look(frozenset({Need.DRIFT})).drift
-                if reading is None or reading.value is None:
-                    return reading.unseen if reading is not None else "nobody looked"
-                return float(reading.value.mismatches)
+                return _counted(self._observer.look(frozenset({Need.DRIFT})).drift)
+            case "invariants":
+                return _counted(self._observer.look(frozenset({Need.INVARIANTS})).invariants)
+            case "mirror":
+                return _missed(self._observer.look(frozenset({Need.MIRROR})).mirror)
             case "sql":
-                return self._probe.read(gate.argument, gate.timeout_s)
+                return self._sql.read(question, gate.timeout_s)
+            case "prometheus":
+                return self._prometheus.read(question, gate.timeout_s)
             case "command":
-                return _run(gate)
+                return _run(gate, question)
             case _:
                 return f"there is no gate of kind {gate.kind}"
 
     def close(self) -> None:
         """End what is under way, as far as it can be ended, and close every session."""
         self._ended.set()
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.join(_ENDS_WITHIN_S)
         self._observer.close()
 
 
-def _run(gate: GateSpec) -> float | str:
+def _counted(reading: Reading[DriftFacts] | None) -> float | str:
+    """How many rows are wrong."""
+    if reading is None or reading.value is None:
+        return (reading.unseen if reading is not None else "") or "nobody looked"
+    return float(reading.value.mismatches)
+
+
+def _missed(reading: Reading[MirrorFacts] | None) -> float | str:
+    """0 while the mirror stands as it was installed, else 1."""
+    if reading is None or reading.value is None:
+        return (reading.unseen if reading is not None else "") or "nobody looked"
+    return float(not reading.value.intact)
+
+
+def _run(gate: GateSpec, command: str) -> float | str:
     """The number that the command prints; without one its exit code (0 passes a ``max: 0``)."""
     try:
-        ended = run_command(gate.argument, gate.timeout_s, ROLLOUT_GATE=gate.name)
+        ended = run_command(command, gate.timeout_s, ROLLOUT_GATE=gate.name)
     except CommandFailed as failed:
         return str(failed)
     printed = ended.out.strip()

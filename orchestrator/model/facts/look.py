@@ -40,6 +40,7 @@ class Facts:
     values: Reading[ValueScan] | None = None
     mirror: Reading[MirrorFacts] | None = None
     drift: Reading[DriftFacts] | None = None
+    invariants: Reading[DriftFacts] | None = None
     meter: Reading[MeterFacts] | None = None
     flag: Reading[FlagFacts] | None = None
     positions: Reading[tuple[Position, ...]] | None = None

@@ -41,6 +41,7 @@ class Need(Enum):
     VALUES = "values"
     MIRROR = "mirror"
     DRIFT = "drift"
+    INVARIANTS = "invariants"
     FLAG = "flag"
     POSITIONS = "positions"
     METER = "meter"
