@@ -1,9 +1,10 @@
-"""NAME.lock: the contract as it was frozen, in its normal form, with its digest. Made by us, read back strictly."""
+"""NAME.lock: the digest of the contract as it was frozen, then its normal form as JSON. Made by us, read strictly."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from orchestrator.model.findings import FileFindings, Finding
 from orchestrator.runbook.difference import difference_lines
 from orchestrator.runbook.digest import canonical, digest
 
-FORM = "rollout/lock/v1"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _MEND = "freeze it again: rollout freeze"
 
 
@@ -31,28 +32,26 @@ def lock_path(runbook: str) -> Path:
 
 def lock_text(contract: Contract) -> str:
     """The lock as it is written: JSON, sorted, so that a change of the contract is a change of a few lines."""
-    words = {"form": FORM, "digest": digest(contract), "contract": canonical(contract)}
-    return json.dumps(words, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    body = json.dumps(canonical(contract), indent=1, sort_keys=True, ensure_ascii=False)
+    return f"{digest(contract)}\n{body}\n"
 
 
 def read_lock(text: str, path: str) -> Lock:
     """The lock in that text. Raises FileFindings when it is none, or was changed by hand."""
+    said, _, body = text.partition("\n")
+    if not _DIGEST.fullmatch(said):
+        raise _refused(path, 1, "the first line is no digest")
     try:
-        words = json.loads(text)
-    except ValueError as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-        raise _refused(path, line, f"this is not JSON: {error}") from None
-    except RecursionError:
-        raise _refused(path, 1, "nested too deep") from None
-    if not isinstance(words, dict) or words.get("form") != FORM:
-        raise _refused(path, 1, f"the form is not {FORM}")
-    said, contract = words.get("digest"), words.get("contract")
-    if not isinstance(said, str) or not isinstance(contract, dict):
-        raise _refused(path, 1, "digest or contract is missing")
+        contract = json.loads(body)
+    except json.JSONDecodeError as error:
+        raise _refused(path, error.lineno + 1, f"this is not JSON: {error.msg}") from None
+    except (RecursionError, ValueError):
+        raise _refused(path, 2, "nested too deep, or a number too long") from None
+    if not isinstance(contract, dict):
+        raise _refused(path, 2, "the contract is missing")
     whole = json.dumps(contract, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     if hashlib.sha256(whole.encode()).hexdigest() != said:
-        line = next((n for n, t in enumerate(text.splitlines(), 1) if '"digest"' in t), 1)
-        raise _refused(path, line, "the digest is not that of the contract: the file was changed by hand")
+        raise _refused(path, 1, "the digest is not that of the contract: the file was changed by hand")
     return Lock(said, contract)
 
 

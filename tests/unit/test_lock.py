@@ -91,12 +91,12 @@ def test_what_comes_and_what_goes_is_told() -> None:
 @pytest.mark.parametrize(
     ("change", "line", "words"),
     [
-        (lambda t: t[:-3], 50, "not JSON"),
-        (lambda t: t.replace("varchar(9)", "varchar(99)"), 60, "changed by hand"),
-        (lambda t: t.replace("lock/v1", "lock/v9"), 1, "the form is not"),
-        (lambda t: "[]", 1, "the form is not"),
-        (lambda t: "[" * 5000, 1, ""),
-        (lambda t: '{"form": "rollout/lock/v1"}', 1, "missing"),
+        (lambda t: t[:-3], 40, "not JSON"),
+        (lambda t: t.replace("varchar(9)", "varchar(99)"), 1, "changed by hand"),
+        (lambda t: t[1:], 1, "no digest"),
+        (lambda t: "[]", 1, "no digest"),
+        (lambda t: "0" * 64 + "\n" + "[" * 5000, 2, ""),
+        (lambda t: "0" * 64 + "\n[]", 2, "missing"),
     ],
 )
 def test_a_lock_that_was_touched_is_a_finding(change: object, line: int, words: str) -> None:
