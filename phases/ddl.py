@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.model.contract import IndexPart, TableName
+from orchestrator.model.contract import IndexPart
 from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
@@ -17,7 +17,7 @@ from orchestrator.model.step import AddIndex, CountDuplicates, ProveForeignKey, 
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, ground_of, key_problems, shape_of, table_problems, value_problems
 from phases.engines import divide
-from phases.limits import limit_problems
+from phases.limits import disk_problems, limit_problems
 from phases.wanted import change_problems, wanted_clauses
 
 NAME = "ddl"
@@ -25,7 +25,7 @@ NAME = "ddl"
 
 class Ddl:
     name = NAME
-    entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER, Need.ROW_VERSIONS})
+    entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER, Need.ROW_VERSIONS, Need.SIZE, Need.DISK})
     needs = frozenset({Need.SHAPE, Need.SERVER, Need.ROW_VERSIONS})
 
     def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
@@ -58,8 +58,11 @@ class Ddl:
 
 def _counts(runbook: Runbook, shape: Shape, changing: Sequence[Step], record: Record) -> Sequence[Step]:
     """Duplicates of every new unique index, counted before the first statement. A new column that is NULL in every row
-    that exists makes duplicates impossible, so nothing is counted then."""
-    found = []
+    that exists makes duplicates impossible, so nothing is counted then; nor after our columns came, as the build counts
+    by itself."""
+    found: list[CountDuplicates] = []
+    if record.columns_added:
+        return found
     for step in changing:
         if not (isinstance(step, AddIndex) and step.index.unique):
             continue
@@ -88,8 +91,8 @@ def _engine_problems(runbook: Runbook, facts: Facts, shape: Shape, diff: ShapeDi
     """What no engine may do. A server that cannot be seen is no problem here: its check holds."""
     if facts.server is None or facts.server.value is None:
         return ()
-    family: tuple[TableName, ...] = shape.family
-    return divide(wanted_clauses(runbook, shape, diff), ground_of(facts), runbook, family).problems
+    divided = divide(wanted_clauses(runbook, shape, diff), ground_of(facts), runbook, shape.family)
+    return (*divided.problems, *disk_problems(runbook, facts, divided.steps))
 
 
 def _different(diff: ShapeDiff) -> Sequence[Problem]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.model.contract import Column
-from orchestrator.model.facts import Shape
+from orchestrator.model.cost import cost_of, together
+from orchestrator.model.facts import Facts, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff
+from orchestrator.model.step import Step
 from orchestrator.model.types import Family
 from orchestrator.model.verdict import Problem, ProblemKind
 
@@ -19,6 +21,27 @@ _WIDTHS = {"utf8mb4": 4, "utf8mb3": 3, "latin1": 1, "ascii": 1, "binary": 1, "uc
 def limit_problems(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[Problem]:
     """Every reason at once, so that one plan is enough to know them all."""
     return (*_partitions(shape, diff), *_key_lengths(runbook, shape, diff))
+
+
+def disk_problems(runbook: Runbook, facts: Facts, steps: Sequence[Step]) -> Sequence[Problem]:
+    """What does not fit is refused before anything is written. A disk or size that cannot be seen is the check's."""
+    size = facts.size.value if facts.size is not None else None
+    free = facts.disk.value.free_bytes if facts.disk is not None and facts.disk.value is not None else None
+    server = facts.server.value if facts.server is not None else None
+    need = together([cost_of(s, size, server) for s in steps])
+    need_bytes = need.peak_bytes
+    if size is None or free is None or need_bytes < free:
+        return ()
+    return (
+        Problem(
+            ProblemKind.HELD,
+            "disk-budget",
+            f"ddl needs up to {need_bytes / 2**20:.0f} MiB of disk (tables, indexes, temporary files, binary log), and"
+            f" {free / 2**20:.0f} MiB are free",
+            "room for all that the plan writes",
+            "make room, or purge binary logs that no replica needs; then the same command again",
+        ),
+    )
 
 
 def _partitions(shape: Shape, diff: ShapeDiff) -> Sequence[Problem]:

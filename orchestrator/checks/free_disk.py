@@ -6,13 +6,12 @@ Only an estimate, from the sizes that InnoDB shows; it is rough on the safe side
 from __future__ import annotations
 
 from orchestrator.checks.reading import EXCLUSIVE, ROWS, Given, given, holds, passes, readable_bytes
+from orchestrator.model.cost import fill_log_bytes, index_build_bytes
 from orchestrator.model.facts import DiskFacts, Facts, Need, SizeFacts
 from orchestrator.model.runbook import Limits, Runbook
 from orchestrator.model.verdict import Verdict
 
 RESERVE_BYTES = 2**30
-_ROW_OVERHEAD_BYTES = 40
-_INDEX_ENTRY_BYTES = 64
 
 
 def need_bytes(size: SizeFacts, runbook: Runbook) -> int:
@@ -22,11 +21,9 @@ def need_bytes(size: SizeFacts, runbook: Runbook) -> int:
     tree, and the sort files while it is built). Backfill and sweep: the binary log holds each row before and after, and
     40 bytes. The two do not run together, so the greater one counts.
     """
-    rows = max(1, size.rows_estimate)
-    indexes = len(runbook.contract.indexes)
-    build = 2 * indexes * max(rows * _INDEX_ENTRY_BYTES, size.index_bytes // max(1, indexes))
-    fill = 2 * size.data_bytes + rows * _ROW_OVERHEAD_BYTES if runbook.contract.mappings else 0
-    return RESERVE_BYTES + max(build if indexes else 0, fill)
+    build = index_build_bytes(size, len(runbook.contract.indexes))
+    fill = fill_log_bytes(size) if runbook.contract.mappings else 0
+    return RESERVE_BYTES + max(build, fill)
 
 
 class FreeDisk:

@@ -18,7 +18,7 @@ from orchestrator.model.verdict import Problem, Verdict
 if TYPE_CHECKING:
     from orchestrator.app.watch import Status
     from orchestrator.engine import Ended
-    from orchestrator.engine.plan import Plan
+    from orchestrator.engine.plan import Plan, PlannedStep
 
 
 def table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
@@ -42,13 +42,26 @@ def plan_words(plan: Plan) -> dict[str, Any]:
                 "takes": s.takes,
                 "way_back": s.way_back,
                 "problem": s.problem,
-                "steps": [{"key": x.key, "sql": list(x.sql), "blocks": x.blocks} for x in s.steps],
+                "steps": [_step_words(x) for x in s.steps],
             }
             for s in plan.stages
         ],
         "budgets": [{"name": b.name, "need": b.need, "have": b.have, "fits": b.fits} for b in plan.budgets],
         "checks": checks_words(plan.verdicts),
         "problems": problem_words(plan.problems),
+    }
+
+
+def _step_words(step: PlannedStep) -> dict[str, Any]:
+    cost = step.cost
+    said = {"key": step.key, "sql": list(step.sql), "blocks": step.blocks, "way": step.way, "why": step.why}
+    return said | {
+        "seconds": [round(cost.low_s, 1), round(cost.high_s, 1)],
+        "disk_bytes": cost.disk_bytes,
+        "temporary_bytes": cost.temporary_bytes,
+        "binlog_bytes": cost.binlog_bytes,
+        "row_versions": cost.row_versions,
+        "replicas_stand_still_s": round(cost.replica_s, 1),
     }
 
 
@@ -73,7 +86,7 @@ def plan_text(plan: Plan, *, sql: bool) -> str:
     if plan.verdicts:
         parts.append(checks_text(plan.verdicts))
     if sql:
-        parts += [_statements(s.name, x.key, x.sql, x.blocks) for s in plan.stages for x in s.steps]
+        parts += [_statements(s.name, x) for s in plan.stages for x in s.steps]
     else:
         parts.append("Statements, in full: rollout plan --sql    Save and bind: rollout plan -o FILE")
     if plan.problems:
@@ -103,8 +116,16 @@ def _headline(plan: Plan) -> str:
     )
 
 
-def _statements(stage: str, key: str, sql: tuple[str, ...], blocks: str) -> str:
-    return "\n".join([f"-- {stage} {key}: blocks {blocks}", *(s if s.startswith("--") else f"{s};" for s in sql)])
+def _statements(stage: str, step: PlannedStep) -> str:
+    cost = step.cost
+    way = [f"--   {step.way}: {step.why}"] if step.way and step.why else []
+    uses = [f"{cost.low_s:.0f}-{cost.high_s:.0f} s"] * bool(cost.peak_bytes or cost.row_versions)
+    uses += [f"{cost.row_versions} row version"] * bool(cost.row_versions)
+    uses += [f"{cost.peak_bytes / 2**20:.0f} MiB"] * bool(cost.peak_bytes)
+    uses += [f"every replica stands still up to {cost.replica_s:.0f} s"] * bool(cost.replica_s)
+    used = [f"--   {', '.join(uses)}"] * bool(uses)
+    lines = (s if s.startswith("--") else f"{s};" for s in step.sql)
+    return "\n".join([f"-- {stage} {step.key}: blocks {step.blocks}", *way, *used, *lines])
 
 
 def checks_words(verdicts: Sequence[Verdict]) -> list[dict[str, str]]:

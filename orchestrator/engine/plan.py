@@ -11,18 +11,19 @@ import json
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.engine.budgets import Budget, budgets
+from orchestrator.engine.budgets import Budget, budgets, costs
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.telling import blocks, blocks_in_all, takes, way_back, what
+from orchestrator.engine.telling import blocks, blocks_in_all, takes, way_and_why, way_back, what
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
+from orchestrator.model.cost import Cost
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.state import FORWARD, Record
-from orchestrator.model.step import step_key
+from orchestrator.model.step import Step, step_key
 from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict
 from orchestrator.ports import Phase
 
@@ -44,9 +45,15 @@ _NEEDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
+    """``way`` and ``why``: algorithm and lock, and why not cheaper ones; "" for a step that is no ALTER."""
+
     key: str
     sql: tuple[str, ...]
     blocks: str
+    step: Step
+    cost: Cost
+    way: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ class Planner:
         wrong = [p for p in refused(verdicts) if p.kind is ProblemKind.CONFIGURATION] if stages else []
         return replace(
             self._bare(record, facts, stages),
-            budgets=budgets(facts, [x.key for stage in stages for x in stage.steps]),
+            budgets=budgets(facts, self._p.runbook, [x.step for s in stages for x in s.steps], self._p.clock.now()),
             verdicts=verdicts,
             problems=tuple(dict.fromkeys((*self._entry.findings(record), *wrong, *problems))),
         )
@@ -165,9 +172,8 @@ class Planner:
     def _described(self, name: str, phase: Phase, record: Record, facts: Facts) -> Stage:
         try:
             steps = phase.steps(self._p.runbook, facts, record)
-            planned = tuple(
-                PlannedStep(step_key(s), tuple(self._p.drivers[s.kind].describe(s)), blocks(s)) for s in steps
-            )
+            each = zip(steps, costs(facts, self._p.runbook, steps), strict=True)
+            planned = tuple(self._planned(step, cost) for step, cost in each)
             problem = ""
         except Held as unseen:
             steps, planned, problem = (), (), unseen.seen
@@ -185,6 +191,11 @@ class Planner:
             steps=planned,
             problem=problem,
         )
+
+    def _planned(self, step: Step, cost: Cost) -> PlannedStep:
+        sql = tuple(self._p.drivers[step.kind].describe(step))
+        way, why = way_and_why(step)
+        return PlannedStep(step_key(step), sql, blocks(step), step, cost, way, why)
 
     def _already_there(self, name: str, facts: Facts) -> str:
         shape = facts.shape.value if facts.shape is not None else None

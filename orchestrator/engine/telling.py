@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.cost import cost_of, together
 from orchestrator.model.facts import SizeFacts
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.step import AddColumns, AddIndex, DropColumns, GhostAlter, Step, StepClass, step_class
+from orchestrator.model.step import (
+    AddColumns,
+    AddIndex,
+    DropColumns,
+    ExclusiveDdlStep,
+    GhostAlter,
+    Step,
+    StepClass,
+    step_class,
+)
 
-# Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
-_FILL_RATE = (5_000, 15_000)
-_COPY_RATE = (3_000, 20_000)
 # Once gh-ost holds its lock it must apply what was written before, within its own bound.
 _CUT_OVER_S = 2.0
+# Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
 _COMPARE_RATE = (100_000, 500_000)
 
 
@@ -54,10 +62,21 @@ def way_back(name: str, ddl: RollbackDdl) -> str:
     return _WAY_BACK.get(name, "forward again")
 
 
+def way_and_why(step: Step) -> tuple[str, str]:
+    """Algorithm and lock of an ALTER, and the reason; of gh-ost why it is chosen; ("", "") of all else."""
+    if isinstance(step, GhostAlter):
+        return "gh-ost", step.why
+    return (str(step.way), step.way.reason) if isinstance(step, ExclusiveDdlStep) else ("", "")
+
+
 def blocks(step: Step) -> str:
     """For how long one step keeps the application waiting at most."""
     if isinstance(step, GhostAlter):
         return f"at its cut-over: for its lock inside the stall budget, then for up to {_CUT_OVER_S:g} s"
+    if isinstance(step, ExclusiveDdlStep) and step.way.stops_writes:
+        return "every write for as long as it is built"
+    if isinstance(step, ExclusiveDdlStep) and step.way.rebuilds and not isinstance(step, AddIndex):
+        return "for a moment at its start, and at its end for up to final_lock_budget"
     if isinstance(step, AddIndex):
         return f"for a moment at its start, and at its end for up to {step.final_lock_budget_s:g} s"
     if step_class(step) is StepClass.EXCLUSIVE:
@@ -96,13 +115,8 @@ def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet"))
     fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
     rows = size.rows_estimate if size is not None else 0
-    fills = sum(1 for s in steps if s.kind == "fill")
     compares = sum(1 for s in steps if s.kind == "compare")
-    low = fixed + fills * rows / _FILL_RATE[1] + compares * rows / _COMPARE_RATE[1]
-    high = fixed + fills * rows / _FILL_RATE[0] + compares * rows / _COMPARE_RATE[0]
-    copies = sum(1 for s in steps if isinstance(s, GhostAlter))
-    low += copies * (3 + rows / _COPY_RATE[1])
-    high += copies * (6 + rows / _COPY_RATE[0])
-    low += sum(0.05 + rows / 1_000_000 for s in steps if s.kind == "add-index")
-    high += sum(1.0 + rows / 150_000 for s in steps if s.kind == "add-index")
+    cost = together([cost_of(s, size, None) for s in steps])
+    low = fixed + cost.low_s + compares * rows / _COMPARE_RATE[1]
+    high = fixed + cost.high_s + compares * rows / _COMPARE_RATE[0]
     return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"

@@ -10,14 +10,13 @@ after the keys.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from orchestrator.model.contract import ForeignKey, TableName
+from orchestrator.model.contract import Column, ForeignKey, TableName
 from orchestrator.model.facts import Shape
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.family_copy import FamilyCopy
 from orchestrator.mysql.session import SQL_MODE, Session
-from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql import family_copy as sql
 
 _CHAIN = 4
@@ -46,13 +45,14 @@ class Tried:
     text: str = ""
 
 
-def try_keys(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> list[Tried]:
+def try_keys(
+    session: Session, here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes
+) -> list[Tried]:
     """How each statement fares on a chain of four rows under one row of every parent. Leaves no row.
 
-    ``keys``: new ones that the rows shall use; ``shapes``: the copies as they are now. Raises ServerError when rows
-    cannot be made.
+    ``keys``: new ones that the rows shall use; ``shapes``: see ``expanded``. Raises ServerError when rows cannot be
+    made.
     """
-    session = here.session
     # Columns that have no default get one from the server then, whatever their type is.
     session.pin("sql_mode", _LENIENT)
     try:
@@ -60,6 +60,18 @@ def try_keys(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], sha
         return [_tried(session, rows, *statement) for statement in _statements(here, table, keys, shapes)]
     finally:
         session.pin("sql_mode", SQL_MODE)
+
+
+def describe_keys(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> list[str]:
+    """The statements of ``try_keys``; it sends the rows anew before each of the others, and takes all back."""
+    tried = (statement for _, _, statement in _statements(here, table, keys, shapes))
+    return [*_rows(here, table, keys, shapes), *tried]
+
+
+def expanded(here: FamilyCopy, table: TableName, columns: Sequence[Column]) -> Shapes:
+    """The shapes of the copies, by the tables of production, with the new columns on the rollout's own."""
+    own = here.shapes[table]
+    return here.shapes | {table: replace(own, columns=(*own.columns, *columns))}
 
 
 def effects(before: Sequence[Tried], after: Sequence[Tried], keys: Sequence[ForeignKey]) -> tuple[Effect, ...]:
@@ -73,12 +85,6 @@ def effects(before: Sequence[Tried], after: Sequence[Tried], keys: Sequence[Fore
         if tried.number and tried.what in passed and (tried.of not in ruled or tried.number == CASCADE_LIMIT):
             found.append(Effect(tried.what, tried.number, tried.text))
     return tuple(found)
-
-
-def copies_now(here: FamilyCopy) -> Shapes:
-    """The copies' shapes, by the name of the table of production. Raises ServerError."""
-    seen = {t: read_shape(here.session, copy) for t, copy in here.copies.items()}
-    return {t: shape for t, shape in seen.items() if shape is not None}
 
 
 def _tried(session: Session, rows: Sequence[str], what: str, of: TableName, statement: str) -> Tried:

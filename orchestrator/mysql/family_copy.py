@@ -25,10 +25,9 @@ _TAG = "scratch"
 
 @dataclass(frozen=True, slots=True)
 class FamilyCopy:
-    """``session``: the one that made them. ``copies``: table of production → its copy, the rollout's
-    own table first. ``shapes``: production as it was when it was copied."""
+    """``copies``: table of production → its copy, the rollout's own table first. ``shapes``: production as it is."""
 
-    session: Session
+    schema: str
     tag: str
     copies: dict[TableName, TableName]
     shapes: dict[TableName, Shape]
@@ -42,28 +41,52 @@ class FamilyCopy:
         parent = self.copies.get(key.references)
         return replace(key, references=parent) if parent is not None else None
 
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """All that make the copies, in their order."""
+        keys = (
+            sql.add_foreign_key(self.copies[table], among, self.tag)
+            for table, shape in self.shapes.items()
+            for key in shape.foreign_keys
+            if (among := self.key(key)) is not None
+        )
+        copies = (sql.copy_table(table, copy, self.tag) for table, copy in self.copies.items())
+        return (sql.drop_schema(self.schema, self.tag), sql.create_schema(self.schema, self.tag), *copies, *keys)
+
+
+def lay_out(site: Site, session: Session, family: Sequence[TableName]) -> FamilyCopy:
+    """The copies as they would be made of the tables of ``family`` that exist. Reads only. Raises ServerError."""
+    schema = copy_schema(site)
+    shapes = {t: s for t in dict.fromkeys(family) if (s := read_shape(session, t)) is not None}
+    copies: dict[TableName, TableName] = {}
+    for table in shapes:
+        # Tables of two schemas may have one name.
+        twice = any(c.name == table.name for c in copies.values())
+        copies[table] = TableName(schema, f"{table.name}_{len(copies)}" if twice else table.name)
+    return FamilyCopy(schema, site.tag(_TAG), copies, shapes)
+
 
 def copy_schema(site: Site) -> str:
     return f"{site.settings.state_schema}_scratch_{site.runbook.id}"
 
 
 @contextmanager
-def family_copy(site: Site, family: Sequence[TableName]) -> Iterator[FamilyCopy]:
+def family_copy(site: Site, family: Sequence[TableName]) -> Iterator[tuple[Session, FamilyCopy]]:
     """Copies of all tables of ``family`` that exist, with the foreign keys among them; all gone afterwards.
 
     Raises PrivilegeMissing with the exact GRANT, ServerUnreachable, ConfigurationError.
     """
-    tag, schema = site.tag(_TAG), copy_schema(site)
     session = site.connect(_TAG)
+    tag, schema = site.tag(_TAG), copy_schema(site)
     try:
         try:
             session.pin("lock_wait_timeout", 1)
-            session.execute(sql.drop_schema(schema, tag))
-            session.execute(sql.create_schema(schema, tag))
-            made = _copied(session, family, schema, tag)
+            made = lay_out(site, session, family)
+            for statement in made.statements:
+                session.execute(statement)
         except ServerError as error:
             raise told(error, "while the scratch copy was made", copy_grant(schema)) from error
-        yield made
+        yield session, made
     finally:
         _removed(session, schema, tag)
         session.close()
@@ -91,21 +114,3 @@ def _removed(session: Session, schema: str, tag: str) -> None:
     except ServerError:
         # The next copy, or leaving, removes it; what the trial found is worth more than this.
         return
-
-
-def _copied(session: Session, family: Sequence[TableName], schema: str, tag: str) -> FamilyCopy:
-    shapes = {t: s for t in dict.fromkeys(family) if (s := read_shape(session, t)) is not None}
-    taken: set[str] = set()
-    copies: dict[TableName, TableName] = {}
-    for table in shapes:
-        # Tables of two schemas may have one name.
-        own = table.name if table.name not in taken else f"{table.name}_{len(taken)}"
-        taken.add(own)
-        copies[table] = TableName(schema, own)
-        session.execute(sql.copy_table(table, copies[table], tag))
-    made = FamilyCopy(session, tag, copies, shapes)
-    for table, shape in shapes.items():
-        for key in shape.foreign_keys:
-            if (among := made.key(key)) is not None:
-                session.execute(sql.add_foreign_key(copies[table], among, tag))
-    return made

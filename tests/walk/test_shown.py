@@ -34,6 +34,7 @@ _WHEN_PENDING = re.compile(
 )
 _WHEN_WRONG = re.compile(r"SELECT /\* rollout:\S+ compare:.* ORDER BY (?!.* OFFSET )")
 ALL_KINDS = {
+    "try-ddl",
     "add-columns",
     "add-index",
     "add-foreign-key",

@@ -8,9 +8,10 @@ the effects of new foreign keys on statements that pass today.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from orchestrator.model.contract import TableName
+from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, goes_on, stopped_by
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.step import (
@@ -24,13 +25,14 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.model.way import INSTANT
-from orchestrator.mysql.cascades import CASCADE_LIMIT, Effect, Tried, copies_now, effects, try_keys
+from orchestrator.mysql.cascades import CASCADE_LIMIT, Effect, Shapes, Tried, describe_keys, effects, expanded, try_keys
 from orchestrator.mysql.errno import Cure, ServerError
-from orchestrator.mysql.family_copy import FamilyCopy, copy_schema, family_copy, remove_family_copy
+from orchestrator.mysql.family_copy import FamilyCopy, family_copy, lay_out, remove_family_copy
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
-from orchestrator.mysql.sql import family_copy as sql
 from orchestrator.mysql.sql.alter import alter, alter_anyhow, pins
+from orchestrator.mysql.sql.family_copy import drop_schema
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
@@ -51,14 +53,15 @@ class TrialDriver:
         self._site = site
 
     def describe(self, step: TryDdl) -> Sequence[str]:
-        tag, schema = self._site.tag("scratch"), copy_schema(self._site)
-        copies = {t: TableName(schema, t.name) for t in step.family}
-        return (
-            sql.create_schema(schema, tag),
-            *(sql.copy_table(t, c, tag) for t, c in copies.items()),
-            *(text for s in step.steps if (text := _statement(s, copies, tag))),
-            sql.drop_schema(schema, tag),
-        )
+        """Raises what a look at the family raises."""
+        try:
+            with closing(self._site.connect("look")) as session:
+                here = lay_out(self._site, session, step.family)
+        except ServerError as error:
+            raise told(error, "while the family was looked at") from error
+        rows = describe_keys(here, step.table, _keys(step), _shapes(step, here)) if _keys(step) else []
+        statements = [text for s in _ordered(step) if (text := _statement(s, here.copies, here.tag))]
+        return (*here.statements, *statements, *rows, drop_schema(here.schema, here.tag))
 
     def apply(self, step: TryDdl, beat: Beat) -> Outcome:
         """DONE when the server takes all of it; FAILED with every reason at once."""
@@ -66,8 +69,8 @@ class TrialDriver:
         if not goes_on(signal):
             return stopped_by(signal)
         try:
-            with family_copy(self._site, step.family) as here:
-                return self._judged(step, self._try(step, here))
+            with family_copy(self._site, step.family) as (session, here):
+                return self._judged(step, self._try(step, session, here))
         except ServerError as error:
             raise told(error, "while the statements were tried on the scratch copy") from error
 
@@ -80,50 +83,46 @@ class TrialDriver:
         remove_family_copy(self._site)
         return Outcome(Result.DONE, "the scratch copy is gone")
 
-    def _try(self, step: TryDdl, here: FamilyCopy) -> _Found:
-        found = _Found()
-        for one in (s for s in step.steps if not isinstance(s, AddForeignKey)):
-            self._run(one, here, found)
-        keys = [s for s in step.steps if isinstance(s, AddForeignKey)]
-        wanted = [k for s in keys if (k := here.key(s.foreign_key)) is not None]
-        before = self._tried(step, here, keys) if keys and not found.refusals else []
-        for key in keys:
-            self._run(key, here, found)
+    def _try(self, step: TryDdl, session: Session, here: FamilyCopy) -> _Found:
+        found, keys = _Found(), _keys(step)
+        before: list[Tried] = []
+        for one in _ordered(step):
+            if isinstance(one, AddForeignKey) and not before and not found.refusals:
+                before = self._tried(step, session, here)
+            self._run(one, session, here, found)
         if before:
-            after = self._tried(step, here, keys)
-            originals = [s.foreign_key for s in keys]
-            found.effects = effects(before, after, originals)
-        if not found.refusals and len(wanted) == len(keys):
-            found.otherwise = self._otherwise(step, here)
+            found.effects = effects(before, self._tried(step, session, here), keys)
+        if not found.refusals and all(here.key(k) is not None for k in keys):
+            found.otherwise = self._otherwise(step, session, here)
         return found
 
-    def _tried(self, step: TryDdl, here: FamilyCopy, keys: Sequence[AddForeignKey]) -> list[Tried]:
+    def _tried(self, step: TryDdl, session: Session, here: FamilyCopy) -> list[Tried]:
         """Nothing when rows cannot be made for a table (an enforced CHECK, say): then nothing is said of effects."""
         try:
-            return try_keys(here, step.table, [k.foreign_key for k in keys], copies_now(here))
+            return try_keys(session, here, step.table, _keys(step), _shapes(step, here))
         except ServerError as error:
             if error.cure is not Cure.STOP:
                 raise
             return []
 
-    def _run(self, one: AddingStep | GhostAlter, here: FamilyCopy, found: _Found) -> None:
+    def _run(self, one: AddingStep | GhostAlter, session: Session, here: FamilyCopy, found: _Found) -> None:
         statement = _statement(one, here.copies, here.tag)
         if not statement:
             return
         for variable, value in () if isinstance(one, GhostAlter) else pins(one):
-            here.session.execute(f"SET SESSION {variable} = {value}")
+            session.execute(f"SET SESSION {variable} = {value}")
         try:
-            here.session.execute(statement)
+            session.execute(statement)
         except ServerError as error:
             if error.cure is not Cure.STOP or error.is_privilege:
                 raise
             found.refusals.append((step_key(one), error))
         finally:
-            here.session.execute("SET SESSION foreign_key_checks = 1")
+            session.execute("SET SESSION foreign_key_checks = 1")
 
-    def _otherwise(self, step: TryDdl, here: FamilyCopy) -> tuple[str, ...]:
+    def _otherwise(self, step: TryDdl, session: Session, here: FamilyCopy) -> tuple[str, ...]:
         """In what the copy came out otherwise than the contract says."""
-        shape = read_shape(here.session, here.of(step.table))
+        shape = read_shape(session, here.of(step.table))
         contract = self._site.runbook.contract
         keys = tuple(k for f in contract.foreign_keys if (k := here.key(f)) is not None)
         if shape is None:
@@ -147,6 +146,21 @@ class TrialDriver:
     def _waived(self, effect: Effect) -> bool:
         rule = CHAIN_RULE if effect.number == CASCADE_LIMIT else EFFECTS_RULE
         return self._site.runbook.waived(rule) is not None
+
+
+def _ordered(step: TryDdl) -> list[AddingStep | GhostAlter]:
+    """Foreign keys last, as their effects are tried without and with all of them."""
+    return sorted(step.steps, key=lambda s: isinstance(s, AddForeignKey))
+
+
+def _keys(step: TryDdl) -> list[ForeignKey]:
+    return [s.foreign_key for s in step.steps if isinstance(s, AddForeignKey)]
+
+
+def _shapes(step: TryDdl, here: FamilyCopy) -> Shapes:
+    return expanded(
+        here, step.table, [c for s in step.steps if isinstance(s, AddColumns | GhostAlter) for c in s.columns]
+    )
 
 
 def _statement(one: AddingStep | GhostAlter, copies: dict[TableName, TableName], tag: str) -> str:

@@ -29,6 +29,7 @@ class ServerFacts:
     trust_function_creators: bool
     max_allowed_packet_bytes: int
     native_foreign_keys: bool | None
+    online_log_max_bytes: int = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ _VARIABLES = (
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_uuid', 'hostname', 'port',"
     " 'read_only', 'super_read_only', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_expire_logs_seconds',"
     " 'binlog_expire_logs_auto_purge', 'gtid_mode', 'performance_schema', 'log_bin_trust_function_creators',"
-    " 'max_allowed_packet', 'innodb_native_foreign_keys')"
+    " 'max_allowed_packet', 'innodb_native_foreign_keys',"
+    " 'innodb_online_alter_log_max_size')"
 )
 _INSTRUMENT = "SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl'"
 _CONSUMER = "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation'"
@@ -48,6 +49,7 @@ def read_server(session: Session) -> ServerFacts:
         trust_function_creators=v.get("log_bin_trust_function_creators") == "ON",
         max_allowed_packet_bytes=int(v.get("max_allowed_packet", "0")),
         native_foreign_keys={"ON": True, "OFF": False}.get(v.get("innodb_native_foreign_keys", "")),
+        online_log_max_bytes=int(v.get("innodb_online_alter_log_max_size", "134217728")),
     )
 
 
