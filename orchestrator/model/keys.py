@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 KeyPart = int | str | bytes | Decimal | datetime | date | timedelta
 Key = tuple[KeyPart, ...]
@@ -24,6 +24,50 @@ def decode_key(text: str) -> Key:
 def show_key(key: Key) -> str:
     """The key for a person: parts joined by ``:``, bytes as lower-case hex."""
     return ":".join(part.hex() if isinstance(part, bytes) else str(part) for part in key)
+
+
+def spread(first: Key, last: Key, places: int) -> tuple[Key, ...]:
+    """Up to ``places`` keys between two, even in the first part in which they differ; none where that has no middle.
+
+    They need not exist. How rows are spread is not known here: places are even in the values, not in the rows.
+    """
+    at = next((n for n, (a, b) in enumerate(zip(first, last, strict=True)) if a != b), None)
+    if at is None:
+        return ()
+    parts = (_between(first[at], last[at], n, places + 1) for n in range(1, places + 1))
+    found = [(*first[:at], part, *first[at + 1 :]) for part in parts if part is not None]
+    return tuple(dict.fromkeys(found))
+
+
+def _between(a: KeyPart, b: KeyPart, n: int, of: int) -> KeyPart | None:
+    match a, b:
+        case int(), int():
+            return a + (b - a) * n // of
+        case Decimal(), Decimal():
+            with localcontext() as exact:
+                exact.prec = 65
+                return a + (b - a) * n / of
+        case datetime(), datetime():
+            return a + (b - a) * n // of
+        case date(), date():
+            return a + (b - a) * n // of
+        case timedelta(), timedelta():
+            return a + (b - a) * n // of
+        case bytes(), bytes():
+            width = max(len(a), len(b))
+            low, high = (int.from_bytes(v.ljust(width, b"\0")) for v in (a, b))
+            return (low + (high - low) * n // of).to_bytes(width)
+        case str(), str():
+            return _text_between(a, b, n, of)
+        case _:
+            return None
+
+
+def _text_between(a: str, b: str, n: int, of: int) -> str:
+    """The common beginning and one sign more, of ASCII: every character set has it, and no index is lost."""
+    same = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    low, high = (min(max(ord(v[same]) if len(v) > same else 0, 0x20), 0x7E) for v in (a, b))
+    return a[:same] + chr(low + (high - low) * n // of)
 
 
 def _encode(part: KeyPart) -> list[str]:

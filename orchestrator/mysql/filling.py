@@ -35,7 +35,7 @@ class Source:
 class FillRule:
     """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
     anything of its batch is written; ``problems`` say per mapping what is wrong with it. ``sources``: what each written
-    column is computed from."""
+    column is computed from. ``wrong``: 1 for a row that does not hold what it should once it was filled."""
 
     write: Write
     blocked: str
@@ -43,6 +43,7 @@ class FillRule:
     expected: str
     next: str
     sources: tuple[Source, ...] = ()
+    wrong: str = "0"
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -75,6 +76,7 @@ def _old_is_truth(relation: Relation, shape: Shape) -> FillRule:
         "old values that the mapping knows, and that fit into the new column",
         "add the values to the runbook's mapping, or mend the rows; then type the same command again",
         _sources(relation),
+        f"NOT ({relation.holds(ref)})",
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from orchestrator.model.keys import Key
+from orchestrator.model.keys import Key, spread
+from orchestrator.model.types import Family
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import KeySpace, Span, read_key
@@ -81,6 +82,19 @@ class Reader:
         """The last key that exists now; None: the table is empty."""
         row = self.session.one(last_key(self.space))
         return None if row is None else read_key(self.space, row)
+
+    def ends(self) -> tuple[Key | None, Key | None]:
+        """The first and the last key that exist now. Raises ServerError, ServerUnreachable."""
+        row = self.session.one(nth_key(self.space, Span(), 1, self.tag))
+        return None if row is None else read_key(self.space, row), self.last()
+
+    def spread(self, first: Key, last: Key, places: int) -> tuple[Key, ...]:
+        """Keys, which need not exist, between two that do; none where a bound cannot be made up (a zero date)."""
+        texts = any(
+            isinstance(v, str) and c.type.family in (Family.TEMPORAL, Family.TIME)
+            for c, v in zip(self.space.columns * 2, (*first, *last), strict=True)
+        )
+        return () if texts else spread(first, last, places)
 
     def next(self, span: Span, limit_rows: int) -> Stretch:
         """The next rows of ``span``, about ``limit_rows``; when they are its last ones, the stretch ends where ``span``

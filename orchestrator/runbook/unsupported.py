@@ -33,7 +33,11 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
         "local, {command: …} or {none: reason}",
         "use command: with a program that prints the free bytes",
     ),
-    ("phases", "backfill", "canary"): ("a canary is not supported", "target_time and max_batch", "leave it out"),
+    ("phases", "backfill", "canary"): (
+        "the canary has no settings",
+        "nothing: it runs by itself on large tables",
+        "leave it out",
+    ),
     ("phases", "shadow_write", "flag"): (
         "double writes by the application are not supported",
         "driver: triggers",

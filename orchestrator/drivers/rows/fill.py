@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from orchestrator.drivers.rows.canary import canary
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work, span_of
 from orchestrator.drivers.rows.table import live_shape
@@ -32,7 +33,7 @@ from orchestrator.mysql.sql import packets, positions
 from orchestrator.mysql.sql.bounds import KeySpace, Span, key_space, show
 from orchestrator.mysql.sql.packets import Move
 from orchestrator.mysql.sql.positions import Fence, PassName
-from orchestrator.mysql.sql.rows import counts, nth_key
+from orchestrator.mysql.sql.rows import counts, estimate, estimate_of, nth_key
 from orchestrator.mysql.sql.state import SERVER_UUID
 from orchestrator.mysql.told import NOT_INSTALLED, told
 from orchestrator.ports import Beat, Clock
@@ -102,24 +103,30 @@ class FillDriver:
     def _backfill(self, step: Fill, work: Work, listening: Listening) -> Outcome:
         """One pass. What earlier workers left of their ranges comes first, however many there are now."""
         of, size = self._pass(step, step.pass_name), self._size(work.reader.session, step)
+        begun = work.reader.session.one(positions.read(of)) is not None
+        total = estimate_of(work.reader.session.query(estimate(work.reader.space)))
+        sample = None if begun else canary(work, of, size, total)
         run = FillPass(work, of, size)
         run.begin()
         ranges = self._ranges(work.reader.session, of)
-        crew = ""
+        crew = []
         if step.workers == 1:
-            for begun in (r for r in ranges[1:] if not r.done):
-                FillPass(work, replace(of, range_no=begun.range_no), size).run()
+            for left in (r for r in ranges[1:] if not r.done):
+                FillPass(work, replace(of, range_no=left.range_no), size).run()
             run.run()
         else:
             workers = Workers(work, listening, lambda: self._open(step), step.workers)
             listening.began(of.name, sum(r.rows_done for r in ranges), listening.total)
             workers.run(Ranges(of, ranges), size)
-            crew = f"; {workers.most} workers"
+            crew = [f"{workers.most} workers"]
         position = positions.whole(self._ranges(work.reader.session, of))
         assert position is not None
-        left = f"; {position.rows_skipped} locked rows are left to the sweep" if position.rows_skipped else ""
-        note = f"{position.rows_done} rows looked at, {position.rows_changed} written{left}{crew}"
-        return _done(work, note, (position,))
+        notes = [f"{position.rows_done} rows looked at, {position.rows_changed} written"]
+        if position.rows_skipped:
+            notes.append(f"{position.rows_skipped} locked rows are left to the sweep")
+        if sample is not None:
+            notes.append(sample.told(total))
+        return _done(work, "; ".join([*notes, *crew]), (position,))
 
     def _ranges(self, session: Session, of: PassName) -> list[Position]:
         return [positions.position_of(row) for row in session.query(positions.read_like(of, of.name))]

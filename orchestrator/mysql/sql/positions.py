@@ -71,17 +71,17 @@ def key_text(key: Key | None) -> str:
     return "NULL" if key is None else text(encode_key(key))
 
 
-def begin(of: PassName, epoch: int, hi: Key | None, rows_total: int) -> str:
-    """Create the position row of a pass whose range ends at ``hi``; None: there is no row, and the pass is done.
+def begin(of: PassName, epoch: int, hi: Key | None, rows_total: int, lo: Key | None = None) -> str:
+    """Create the position row of a pass from behind ``lo`` up to ``hi``; hi None: there is no row, the pass is done.
 
     Leaves an existing row alone, and creates none when the rollout's epoch has moved on.
     """
     rollouts = f"{name(of.schema)}.{name('rollout')}"
     return (
         f"INSERT IGNORE INTO {of.table} (rollout, walk, pass, range_no, lo, hi, position, epoch, rows_total, done,"
-        f" updated_at) SELECT {text(of.rollout)}, {of.walk}, {text(of.name)}, {of.range_no}, NULL, {key_text(hi)},"
-        f" NULL, {epoch}, {rows_total}, {int(hi is None)}, UTC_TIMESTAMP(6) FROM {rollouts} AS r"
-        f" WHERE r.id = {text(of.rollout)} AND r.epoch = {epoch} FOR SHARE"
+        f" updated_at) SELECT {text(of.rollout)}, {of.walk}, {text(of.name)}, {of.range_no}, {key_text(lo)},"
+        f" {key_text(hi)}, {key_text(lo)}, {epoch}, {rows_total}, {int(hi is None)}, UTC_TIMESTAMP(6)"
+        f" FROM {rollouts} AS r WHERE r.id = {text(of.rollout)} AND r.epoch = {epoch} FOR SHARE"
     )
 
 
