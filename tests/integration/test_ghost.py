@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import tempfile
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.errors import Fenced
-from orchestrator.model.contract import Index, IndexPart, TableName
-from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal, SignalKind
+from orchestrator.model.contract import Index, IndexPart
+from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal
 from orchestrator.model.step import GhostAlter
 from orchestrator.sandbox.pair import Pair
 from tests.support.ddl import Application, Beats, held, later
 from tests.support.ghost import (
+    as_before,
     beside,
     children,
+    done,
     driver_for,
     files,
     needs_real,
     orders,
     own_folder,
-    pid_of_run,
+    ready,
     site_for,
     type_of,
     wider,
 )
-from tests.support.servers import script, sql, wait_caught_up, wait_for
+from tests.support.servers import script, sql, wait_caught_up
 
 pytestmark = [needs_real, pytest.mark.timeout(120)]
 
@@ -41,53 +38,6 @@ pytestmark = [needs_real, pytest.mark.timeout(120)]
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     with own_folder(monkeypatch) as here:
         yield here
-
-
-def as_before(pair: Pair, table: TableName) -> None:
-    """The table is the old one, and nothing of a run is left: no table, no file, no process."""
-    assert type_of(pair.primary, table, "small") == "smallint"
-    assert type_of(pair.primary, table, "state") == ""
-    assert beside(pair.primary, table) == {}
-    assert files() == []
-    assert children() == []
-
-
-def done(pair: Pair, table: TableName, rows: int = 500) -> None:
-    """The table is the new one with all its rows, and only the old one is left beside it."""
-    assert type_of(pair.primary, table, "small") == "bigint"
-    assert type_of(pair.primary, table, "state") == "varchar(20)"
-    assert sql(pair.primary, f"SELECT COUNT(*) FROM {table}") == [(rows,)]
-    assert set(beside(pair.primary, table)) == {"_orders_del"}
-    assert files() == []
-    assert children() == []
-
-
-def once(kind: SignalKind, when: Callable[[Progress], bool], reason: str = "test") -> Callable[[Progress], Signal]:
-    return lambda progress: Signal(kind, reason) if when(progress) else GO
-
-
-def ready(progress: Progress) -> bool:
-    return "cut-over is ours" in progress.note or "postponing" in progress.note
-
-
-@contextmanager
-def applying(driver: CopyDriver, step: GhostAlter, beats: Beats) -> Iterator[list[object]]:
-    """The step runs in a thread of its own; what it gave, or raised, is in the list afterwards."""
-    got: list[object] = []
-
-    def run() -> None:
-        try:
-            got.append(driver.apply(step, beats))
-        except BaseException as error:
-            got.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield got
-    finally:
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 def test_the_table_is_swapped_under_traffic_and_only_the_old_one_stays(pair: Pair, schema: str) -> None:
@@ -114,24 +64,6 @@ def test_the_old_table_goes_only_when_the_runbook_says_so(pair: Pair, schema: st
     assert type_of(pair.primary, table, "small") == "bigint"
 
 
-def test_the_cut_over_waits_for_a_holder_without_costing_the_application_anything(pair: Pair, schema: str) -> None:
-    """B79, B84: a transaction that idles holds the table; it is named, and nobody queues behind us."""
-    table = orders(pair.primary, schema)
-    site = site_for(pair.primary, table, max_wait_s=4.0)
-    beats = Beats()
-    with (
-        held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"),
-        Application(pair.primary, table, writes=False) as application,
-    ):
-        outcome = driver_for(site).apply(wider(table), beats)
-    assert outcome.result is Result.HELD, outcome
-    assert "holds" in outcome.note
-    assert "open transaction" in outcome.note
-    assert application.longest_wait_s < 0.5
-    assert outcome.figures["cut_over_tries"] == 0
-    as_before(pair, table)
-
-
 def test_a_holder_that_goes_lets_the_cut_over_through(pair: Pair, schema: str) -> None:
     table = orders(pair.primary, schema)
     with (
@@ -141,23 +73,6 @@ def test_a_holder_that_goes_lets_the_cut_over_through(pair: Pair, schema: str) -
         outcome = driver_for(site_for(pair.primary, table)).apply(wider(table), Beats())
     assert outcome.result is Result.DONE, outcome
     done(pair, table)
-
-
-@pytest.mark.parametrize("kind", [SignalKind.PAUSE, SignalKind.ABORT, SignalKind.STOP])
-@pytest.mark.parametrize("moment", ["copying", "postponed"])
-def test_whoever_asks_for_the_end_gets_it_and_nothing_is_left(
-    kind: SignalKind, moment: str, pair: Pair, schema: str
-) -> None:
-    table = orders(pair.primary, schema, 500)
-    when = ready if moment == "postponed" else lambda progress: progress.elapsed_s > 0.8
-    driver = driver_for(site_for(pair.primary, table))
-    with held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"):
-        outcome = driver.apply(wider(table), Beats(once(kind, when)))
-    assert outcome.result in (Result.PAUSED, Result.HELD), outcome
-    as_before(pair, table)
-    assert driver.abandon(wider(table)).result is Result.DONE
-    again = driver.apply(wider(table), Beats())
-    assert again.result is Result.DONE, again
 
 
 def test_a_fenced_beat_ends_it_at_once(pair: Pair, schema: str) -> None:
@@ -216,58 +131,6 @@ def test_a_run_that_died_is_begun_anew_when_the_table_changed_meanwhile(pair: Pa
     assert "checkpoint" not in outcome.note
     done(pair, table)
     assert type_of(pair.primary, table, "theirs") == "int"
-
-
-def test_hold_makes_it_wait_and_go_lets_it_on(pair: Pair, schema: str) -> None:
-    """Held from the start, so that not one row is copied; the word of the beat reaches gh-ost by its socket."""
-    table = orders(pair.primary, schema, 20_000)
-    holding = threading.Event()
-    holding.set()
-    notes: list[str] = []
-
-    def says(progress: Progress) -> Signal:
-        notes.append(progress.note)
-        return Signal(SignalKind.HOLD, "lag") if holding.is_set() else GO
-
-    driver = driver_for(site_for(pair.primary, table, chunk_rows=50))
-    with applying(driver, wider(table), Beats(says)) as got:
-        wait_for(lambda: any("commanded by user" in n for n in notes), 30, "gh-ost was told to wait")
-        holding.clear()
-    assert [getattr(o, "result", o) for o in got] == [Result.DONE], got
-    done(pair, table, 20_000)
-
-
-def test_a_gh_ost_that_is_killed_is_told_with_its_reason_and_cleared(pair: Pair, schema: str) -> None:
-    table = orders(pair.primary, schema)
-
-    def kills(progress: Progress) -> Signal:
-        if progress.elapsed_s > 1.0 and (pid := pid_of_run()):
-            os.kill(pid, signal.SIGKILL)
-        return GO
-
-    outcome = driver_for(site_for(pair.primary, table)).apply(wider(table), Beats(kills))
-    assert outcome.result is Result.FAILED, outcome
-    assert "-9" in outcome.note
-    as_before(pair, table)
-
-
-def test_a_gh_ost_that_stands_still_is_seen_within_fifteen_seconds(pair: Pair, schema: str) -> None:
-    table = orders(pair.primary, schema)
-    at: list[float] = []
-
-    def stops(progress: Progress) -> Signal:
-        if not at and progress.elapsed_s > 1.0 and (pid := pid_of_run()):
-            os.kill(pid, signal.SIGSTOP)
-            at.append(progress.elapsed_s)
-        return GO
-
-    beats = Beats(stops)
-    with held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"):
-        outcome = driver_for(site_for(pair.primary, table)).apply(wider(table), beats)
-    assert outcome.result is Result.FAILED, outcome
-    assert "said nothing" in outcome.note
-    assert outcome.figures["seconds"] - at[0] < 15
-    as_before(pair, table)
 
 
 def test_duplicates_are_found_before_a_unique_index_eats_them(pair: Pair, schema: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,12 @@ from orchestrator.drivers.ddl.ghost.binary import Binary, find
 from orchestrator.drivers.ddl.ghost.tool import GhostTool
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import Contract, TableName
+from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
 from orchestrator.model.runbook import GhostSettings, Limits, PhaseSettings, Runbook
 from orchestrator.model.step import GhostAlter
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
+from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.places import cache_folder
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT
@@ -42,6 +45,14 @@ def real() -> Binary | None:
 
 
 needs_real = pytest.mark.skipif(real() is None, reason="no gh-ost to be had here (make gh-ost says why)")
+
+
+def player(folder: Path) -> Path:
+    """A program that is called as gh-ost is and plays it."""
+    path = folder / "gh-ost-player"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {PLAYER} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def orders(server: Server, schema: str, rows: int = 500) -> TableName:
@@ -147,3 +158,30 @@ def children() -> list[int]:
 
 def pid_of_run() -> int | None:
     return next((pid for pid, called in _running() if b"--execute" in called), None)
+
+
+def as_before(pair: Pair, table: TableName) -> None:
+    """The table is the old one, and nothing of a run is left: no table, no file, no process."""
+    assert type_of(pair.primary, table, "small") == "smallint"
+    assert type_of(pair.primary, table, "state") == ""
+    assert beside(pair.primary, table) == {}
+    assert files() == []
+    assert children() == []
+
+
+def done(pair: Pair, table: TableName, rows: int = 500) -> None:
+    """The table is the new one with all its rows, and only the old one is left beside it."""
+    assert type_of(pair.primary, table, "small") == "bigint"
+    assert type_of(pair.primary, table, "state") == "varchar(20)"
+    assert sql(pair.primary, f"SELECT COUNT(*) FROM {table}") == [(rows,)]
+    assert set(beside(pair.primary, table)) == {"_orders_del"}
+    assert files() == []
+    assert children() == []
+
+
+def once(kind: SignalKind, when: Callable[[Progress], bool], reason: str = "test") -> Callable[[Progress], Signal]:
+    return lambda progress: Signal(kind, reason) if when(progress) else GO
+
+
+def ready(progress: Progress) -> bool:
+    return "cut-over is ours" in progress.note or "postponing" in progress.note
