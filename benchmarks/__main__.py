@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, detection, stall, verify
+from benchmarks import backfill, command, contract, detection, ghost, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -19,6 +19,8 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "detection": detection.detection,
     "verify": verify.verify,
     "stall": stall.stall,
+    "ghost_overhead": ghost.overhead,
+    "ghost_stall": ghost.stalls,
     "demo": command.demo,
 }
 

@@ -56,6 +56,17 @@ def test_the_table_is_swapped_under_traffic_and_only_the_old_one_stays(pair: Pai
     assert sql(pair.replica, f"SELECT SUM(a) FROM {table}") == before
 
 
+def test_a_rebuild_without_any_other_change_is_known_by_its_old_table(pair: Pair, schema: str) -> None:
+    table = orders(pair.primary, schema)
+    step = GhostAlter(table=table, rebuild=True, family=(table,), why="a test")
+    driver = driver_for(site_for(pair.primary, table))
+    assert driver.observe(step) is Seen.ABSENT
+    outcome = driver.apply(step, Beats())
+    assert outcome.result is Result.DONE, outcome
+    assert set(beside(pair.primary, table)) == {"_orders_del"}
+    assert driver.observe(step) is Seen.PRESENT
+
+
 def test_the_old_table_goes_only_when_the_runbook_says_so(pair: Pair, schema: str) -> None:
     table = orders(pair.primary, schema)
     outcome = driver_for(site_for(pair.primary, table, drop_old_table=True)).apply(wider(table), Beats())

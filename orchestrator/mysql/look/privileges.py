@@ -36,6 +36,8 @@ _ON_TABLE = (
     _Wanted("TRIGGER", "needed for shadow-write, and to see triggers at all: without it there seem to be none"),
 )
 _ON_TABLE_WITHOUT_MAPPINGS = _ON_TABLE[:2]
+# What gh-ost makes beside the table, and the locks of its cut-over.
+_BESIDE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "LOCK TABLES", "TRIGGER")
 _GLOBAL = (
     _Wanted("PROCESS", "needed by the checks: transactions, row versions, history list; lists are empty without it"),
     _Wanted("REPLICATION CLIENT", "needed by the checks: how replicas fare (there too)"),
@@ -50,6 +52,7 @@ def read_missing(
     rights = read_rights(session)
     return (
         *_table_rights(rights, runbook, account),
+        *_copy_rights(rights, runbook, account),
         *_parent_rights(rights, runbook, account),
         *_state_rights(rights, state_schema, runbook.id, account),
         *_looking_rights(rights, runbook, account),
@@ -64,6 +67,19 @@ def _table_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterato
     for wanted in _ON_TABLE if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
         if not rights.on_table(wanted.right, of.schema, of.name):
             yield MissingPrivilege(wanted.right, account.grant(wanted.right, quote.table(of)), wanted.why)
+
+
+def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
+    engine, schema = runbook.phases.engine, runbook.table.schema
+    if engine == "native" or not runbook.contract.allow_rebuild:
+        return
+    missing = [right for right in _BESIDE if not rights.on_schema(right, schema)]
+    if missing:
+        grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
+        yield MissingPrivilege(", ".join(missing), grant, "needed for ddl by gh-ost: it makes its tables beside yours")
+    if not rights.everywhere("REPLICATION SLAVE"):
+        grant = account.grant("REPLICATION SLAVE", EVERYWHERE)
+        yield MissingPrivilege("REPLICATION SLAVE", grant, "needed for ddl by gh-ost: it reads the binary log")
 
 
 def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
