@@ -230,17 +230,19 @@ class Lease(Protocol):
 
 
 class Flags(Protocol):
-    """The two flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none."""
+    """The two flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none.
+
+    ``ttl_s`` None: they do not expire, also when nobody watches any more."""
 
     def read(self) -> FlagFacts: ...
 
-    def open(self, epoch: int, ttl_s: float) -> None:
+    def open(self, epoch: int, ttl_s: float | None) -> None:
         """Create the row when it is missing; new_writes on, 0 %, expiring in ``ttl_s``."""
         ...
 
-    def set_percent(self, epoch: int, percent: int, ttl_s: float) -> None: ...
+    def set_percent(self, epoch: int, percent: int, ttl_s: float | None) -> None: ...
 
-    def renew(self, epoch: int, percent: int, ttl_s: float) -> bool:
+    def renew(self, epoch: int, percent: int, ttl_s: float | None) -> bool:
         """False: the row is not ours any more, shows another percent, or has expired. Never revives an expired flag."""
         ...
 

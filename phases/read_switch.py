@@ -39,6 +39,7 @@ class ReadSwitch:
         settings, flag = runbook.phases, flag_of(facts)
         if "keep-flags" in record.done_steps:
             return ()
+        ttl_s = None if settings.stays else settings.ttl_s
         opened = "open-writes" in record.done_steps
         stale = not opened and flag.exists and (flag.new_writes or flag.read_percent > 0)
         steps: tuple[Step, ...] = (
@@ -46,12 +47,12 @@ class ReadSwitch:
             record.comparison("drift", settings.target_time_s),
             CatchUp(seconds=runbook.limits.max_wait_s),
             MeasureBaselines(gates=settings.gates),
-            OpenWrites(ttl_s=settings.ttl_s),
+            OpenWrites(ttl_s=ttl_s),
             *(
                 SetPercent(
                     percent=p,
                     hold_s=settings.hold_s,
-                    ttl_s=settings.ttl_s,
+                    ttl_s=ttl_s,
                     gates=settings.gates,
                     baselines=record.baselines,
                 )

@@ -34,7 +34,9 @@ class GhostSettings:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSettings:
-    """The ``phases:`` part of a runbook. ``workers``: of the backfill; 0 finds out how many."""
+    """The ``phases:`` part of a runbook. ``stays``: a lost watcher leaves readers where they are.
+
+    ``workers``: of the backfill; 0 finds out how many."""
 
     engine: Engine = "auto"
     window: Window | None = None
@@ -48,6 +50,7 @@ class PhaseSettings:
     percents: tuple[int, ...] = (1, 5, 25, 50, 100)
     hold_s: float = 300.0
     ttl_s: float = 90.0
+    stays: bool = False
     poll_s: float = 1.0
     gates: tuple[str, ...] = ("drift",)
     verify_soak_s: float = 600.0

@@ -172,19 +172,20 @@ class OpenWrites:
     """The new application may write new columns, readers stay at 0 %."""
 
     kind: Literal["open-writes"] = "open-writes"
-    ttl_s: float
+    ttl_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPercent:
     """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch.
 
+    ``ttl_s`` None: there is no such switch, and a lost watcher leaves readers where they are.
     ``baselines``: the figure of each gate before anything moved."""
 
     kind: Literal["set-percent"] = "set-percent"
     percent: int
     hold_s: float
-    ttl_s: float
+    ttl_s: float | None
     gates: tuple[str, ...]
     baselines: tuple[tuple[str, float], ...] = ()
 

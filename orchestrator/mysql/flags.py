@@ -47,7 +47,7 @@ class MysqlFlags:
                     raise self._told(error, "reading the flag") from error
         raise AssertionError("the last try returns or raises")
 
-    def open(self, epoch: int, ttl_s: float) -> None:
+    def open(self, epoch: int, ttl_s: float | None) -> None:
         statements = sql.open_writes(self._schema, self._id, (epoch, secrets.token_hex(8)), ttl_s)
         answers = self._send(statements, "opening new_writes")
         (before, alive, writes, percent), stands = answers[-2][0], answers[-1]
@@ -55,7 +55,7 @@ class MysqlFlags:
         if before is not None and not alive and (writes or percent):
             raise self._expired()
 
-    def set_percent(self, epoch: int, percent: int, ttl_s: float) -> None:
+    def set_percent(self, epoch: int, percent: int, ttl_s: float | None) -> None:
         statements = sql.set_percent(self._schema, self._id, epoch, percent, ttl_s)
         before, alive, writes, _ = self._send(statements, f"moving readers to {percent} %")[-1][0]
         self._fence(before, epoch)
@@ -68,7 +68,7 @@ class MysqlFlags:
                 "type the same command again: it opens them behind their gate",
             )
 
-    def renew(self, epoch: int, percent: int, ttl_s: float) -> bool:
+    def renew(self, epoch: int, percent: int, ttl_s: float | None) -> bool:
         statements = sql.renew(self._schema, self._id, epoch, percent, ttl_s)
         return _held(self._send(statements, "renewing the flag")[-1][0], epoch, percent)
 

@@ -120,7 +120,10 @@ class ReadSwitchForm(Form):
     ttl: Duration = _duration(90.0, "How long the flags live without a sign of the watcher.")
     poll: Duration = _duration(1.0, "How often applications ask for the flags.")
     gates: list[str] = Field(default_factory=lambda: ["drift"], description="Gates that must pass at each step.")
-    on_watcher_loss: Literal["back"] = Field(default="back", description="Readers go back when the watcher is lost.")
+    on_watcher_loss: Literal["back", "stay"] = Field(
+        default="back",
+        description="What a lost watcher means. back: the flags expire and readers go back. stay: they stay.",
+    )
 
 
 class VerifyForm(Form):

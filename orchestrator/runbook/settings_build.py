@@ -56,6 +56,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         percents=tuple(reads.percent),
         hold_s=reads.hold,
         ttl_s=reads.ttl,
+        stays=reads.on_watcher_loss == "stay",
         poll_s=reads.poll,
         gates=tuple(reads.gates),
         verify_soak_s=form.verify.soak,

@@ -57,10 +57,6 @@ CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
     ),
     ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),
     ("phases", "read_switch", "driver"): ("other readers are not supported", "flag_table is what there is"),
-    ("phases", "read_switch", "on_watcher_loss"): (
-        "staying on the new column without a watcher is not supported",
-        "back is what there is: the flags expire and readers go back",
-    ),
 }
 
 

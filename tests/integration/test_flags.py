@@ -94,6 +94,51 @@ def test_a_flag_that_nobody_renews_expires_and_is_never_revived(
     assert flags.read().effective_percent == 0
 
 
+def test_a_flag_that_is_to_stay_never_expires_from_its_first_moment(
+    primary: Server, schema_name: str, flags: MysqlFlags
+) -> None:
+    """``on_watcher_loss: stay``: nobody has to renew it, and lowering it is as quick as ever."""
+    for write in (
+        lambda: flags.open(1, None),
+        lambda: flags.set_percent(1, 25, None),
+        lambda: flags.renew(1, 25, None),
+    ):
+        write()
+        assert flags.read().expires_in_s is None
+        ((never,),) = sql(primary, f"SELECT expires_at = '9999-12-31' FROM {schema_name}.flag")
+        assert never == 1
+    flags.lower(None)
+    assert application_sees(primary, schema_name) == (0, 0)
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+def test_a_clock_of_the_server_that_jumps_never_revives_a_flag_nor_keeps_readers_for_long(
+    primary: Server, schema_name: str, flags: MysqlFlags, hours: int
+) -> None:
+    """The clock of a server cannot be turned here, so the row is moved the other way: what the server computes is the
+    same. Forward: the flag expires at once, and is not renewed. Back: readers stay until somebody lowers or renews it;
+    the next renewal counts its time from the server's new clock."""
+    flags.open(1, 60.0)
+    flags.set_percent(1, 25, 60.0)
+    sql(primary, f"UPDATE {schema_name}.flag SET expires_at = expires_at - INTERVAL %s HOUR", (hours,))
+    if hours > 0:
+        assert application_sees(primary, schema_name) == (0, 0)
+        assert not flags.renew(1, 25, 60.0)
+        assert not flags.keep(1, 25)
+        with pytest.raises(Held):
+            flags.set_percent(1, 50, 60.0)
+        assert application_sees(primary, schema_name) == (0, 0)
+        return
+    assert application_sees(primary, schema_name) == (1, 25)
+    assert flags.renew(1, 25, 60.0)
+    left = flags.read().expires_in_s
+    assert left is not None
+    assert left <= 60
+    sql(primary, f"UPDATE {schema_name}.flag SET expires_at = expires_at - INTERVAL %s HOUR", (hours,))
+    flags.lower(None)
+    assert application_sees(primary, schema_name) == (0, 0)
+
+
 def test_an_expired_flag_opens_again_only_after_it_was_lowered(flags: MysqlFlags) -> None:
     flags.open(1, 0.05)
     wait_for(lambda: _expired(flags), 5)

@@ -141,6 +141,29 @@ def test_a_lost_watcher_starts_at_zero_through_the_gate_and_goes_on_at_the_recor
     assert stage.driver.applied == [*gate, "set-percent:100", "keep-flags"]
 
 
+def test_a_flag_that_stays_is_lowered_first_by_whoever_takes_over() -> None:
+    """``on_watcher_loss: stay``: the dead watcher's readers stay; the next command begins at 0 % all the same."""
+    stage = Stage()
+    stage.with_runbook(stays=True)
+    for phase in FORWARD[:3]:
+        stage.commands.next(phase)
+
+    def dies(where: str) -> None:
+        if where == "before set-percent:100":
+            raise Died(where)
+
+    stage.dies = dies
+    with pytest.raises(Died):
+        stage.commands.next(None)
+    stage.world.now_s += 1e6
+    assert stage.world.effective() == 25
+    stage.dies = lambda where: None
+    stage.driver.applied.clear()
+    stage.commands.next(None)
+    assert stage.driver.applied[0] == "lower-flags"
+    assert stage.world.ever_unsafe == []
+
+
 @pytest.mark.parametrize("ask", list(Ask))
 def test_a_pause_or_abort_in_the_ramp_takes_readers_back_first(ask: Ask) -> None:
     stage = Stage()

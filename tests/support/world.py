@@ -104,18 +104,18 @@ class WorldFlags:
         expired = self._w.expires_at <= self._w.now_s
         return FlagFacts(True, self._w.new_writes, self._w.percent, expired, None, self._w.flag_epoch)
 
-    def open(self, epoch: int, ttl_s: float) -> None:
+    def open(self, epoch: int, ttl_s: float | None) -> None:
         self._fence(epoch)
-        self._set(True, 0, self._w.now_s + ttl_s)
+        self._set(True, 0, self._w.now_s + (1e12 if ttl_s is None else ttl_s))
 
-    def set_percent(self, epoch: int, percent: int, ttl_s: float) -> None:
+    def set_percent(self, epoch: int, percent: int, ttl_s: float | None) -> None:
         self._fence(epoch)
-        self._set(True, percent, self._w.now_s + ttl_s)
+        self._set(True, percent, self._w.now_s + (1e12 if ttl_s is None else ttl_s))
 
-    def renew(self, epoch: int, percent: int, ttl_s: float) -> bool:
+    def renew(self, epoch: int, percent: int, ttl_s: float | None) -> bool:
         alive = self._w.expires_at > self._w.now_s and self._w.percent == percent and epoch >= self._w.flag_epoch
         if alive:
-            self._w.expires_at = self._w.now_s + ttl_s
+            self._w.expires_at = self._w.now_s + (1e12 if ttl_s is None else ttl_s)
         return alive
 
     def keep(self, epoch: int, percent: int) -> bool:

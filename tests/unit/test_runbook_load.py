@@ -322,7 +322,6 @@ class TestKeys:
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
             (lambda t: t + "phases: {read_switch: {driver: flagd}}\n", ("not supported", "flag_table")),
             (lambda t: t + "phases: {read_switch: {driver: command}}\n", ("not supported", "flag_table")),
-            (lambda t: t + "phases: {read_switch: {on_watcher_loss: stay}}\n", ("not supported", "back")),
             (
                 lambda t: t.replace("mappings:", "  renames: [{from: a, to: b}]\nmappings:"),
                 ("renames", "forward: copy"),

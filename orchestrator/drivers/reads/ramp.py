@@ -26,6 +26,7 @@ _TICK_S = 0.25
 # A row is written each time: often enough to notice within a second that somebody lowered it.
 _RENEW_S = 1.0
 _ANSWER_S = 2.0
+_STAYS = "-- on_watcher_loss: stay: the flags never expire; when nobody watches, readers stay on the new column"
 
 
 class RampDriver:
@@ -41,9 +42,11 @@ class RampDriver:
     def describe(self, step: ReadsStep) -> Sequence[str]:
         match step:
             case OpenWrites():
-                return flag_sql.describe_open(self._runbook.id, step.ttl_s, self._schema)
+                lines = flag_sql.describe_open(self._runbook.id, step.ttl_s, self._schema)
+                return lines if step.ttl_s is not None else (*lines, _STAYS)
             case SetPercent():
-                held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; renewed on every beat"
+                lasts = "never expiring" if step.ttl_s is None else "renewed on every beat"
+                held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; {lasts}"
                 return (*flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s, self._schema), held)
             case KeepFlags():
                 return flag_sql.describe_keep(self._runbook.id, self._runbook.phases.percents[-1], self._schema)

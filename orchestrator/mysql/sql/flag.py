@@ -31,7 +31,7 @@ def read(schema: str, id: str) -> Statement:
     )
 
 
-def open_writes(schema: str, id: str, fence: tuple[object, object], ttl_s: float) -> tuple[Statement, ...]:
+def open_writes(schema: str, id: str, fence: tuple[object, object], ttl_s: float | None) -> tuple[Statement, ...]:
     """New writes on, readers at 0 %. A row that is missing is made, unless a lease of another epoch exists; one that
     has expired must have been lowered before. ``fence``: our epoch, and the salt of a new row."""
     flag, (epoch, salt) = at(schema, "flag"), fence
@@ -54,7 +54,7 @@ def open_writes(schema: str, id: str, fence: tuple[object, object], ttl_s: float
     )
 
 
-def set_percent(schema: str, id: str, epoch: object, percent: int, ttl_s: float) -> tuple[Statement, ...]:
+def set_percent(schema: str, id: str, epoch: object, percent: int, ttl_s: float | None) -> tuple[Statement, ...]:
     """Only on a flag that is open and has not expired."""
     change = (
         f"UPDATE {at(schema, 'flag')} SET read_percent = %s, expires_at = {_expiry(ttl_s)}"
@@ -64,7 +64,7 @@ def set_percent(schema: str, id: str, epoch: object, percent: int, ttl_s: float)
     return _write(schema, id, change)
 
 
-def renew(schema: str, id: str, epoch: object, percent: int, ttl_s: float) -> tuple[Statement, ...]:
+def renew(schema: str, id: str, epoch: object, percent: int, ttl_s: float | None) -> tuple[Statement, ...]:
     """Only a flag of this epoch, at this percent, that has not expired."""
     change = (
         f"UPDATE {at(schema, 'flag')} SET expires_at = {_expiry(ttl_s)}"
@@ -94,12 +94,12 @@ def lower(schema: str, id: str, epoch: object | None) -> tuple[Statement, ...]:
     return _write(schema, id, (f"{change} AND epoch = %s", (id, epoch)))
 
 
-def describe_open(id: str, ttl_s: float, schema: str = "_rollout") -> tuple[str, ...]:
+def describe_open(id: str, ttl_s: float | None, schema: str = "_rollout") -> tuple[str, ...]:
     """The packet as it is sent, for a plan: ``:epoch`` and ``:salt`` are known only when it runs."""
     return _shown(open_writes(schema, id, (_EPOCH, _SALT), ttl_s))
 
 
-def describe_percent(id: str, percent: int, ttl_s: float, schema: str = "_rollout") -> tuple[str, ...]:
+def describe_percent(id: str, percent: int, ttl_s: float | None, schema: str = "_rollout") -> tuple[str, ...]:
     return _shown(set_percent(schema, id, _EPOCH, percent, ttl_s))
 
 
@@ -129,8 +129,10 @@ def _look(schema: str, id: str) -> tuple[Statement, ...]:
     )
 
 
-def _expiry(ttl_s: float) -> str:
-    """A moment of the server, computed there."""
+def _expiry(ttl_s: float | None) -> str:
+    """A moment of the server, computed there; None: never."""
+    if ttl_s is None:
+        return quote.literal(NEVER)
     return f"@flag_now + INTERVAL {round(ttl_s * 1_000_000)} MICROSECOND"
 
 
