@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared
+from orchestrator.cli.shared import Shared, answer, shared
 from orchestrator.errors import Exit, RunbookError
 
 
@@ -16,16 +16,40 @@ def register(app: typer.Typer) -> None:
     app.command()(freeze)
 
 
-def lint(context: typer.Context) -> None:
-    """Find what is wrong with the runbook from the file alone."""
-    from orchestrator.cli.render import problem_words
-    from orchestrator.runbook.lint import lint as find
+def lint(
+    context: typer.Context,
+    format: Annotated[str, typer.Option("--format", help="text, json or github.")] = "text",
+    live: Annotated[bool, typer.Option("--live", help="Look at the live table and its values too.")] = False,
+) -> None:
+    """Find what is wrong with the runbook, from the file; with --live from the server as well."""
+    from orchestrator.cli.findings import error_lines, known_format, lint_lines, lint_words
+    from orchestrator.model.findings import FileFindings
+    from orchestrator.runbook.lint import find
 
     of = shared(context)
-    problems = find(of.runbook())
-    text = "\n".join(f"{p.rule}: {p.seen}\n wanted  {p.expected}\n do      {p.next}" for p in problems)
-    answer(of, {"problems": problem_words(problems)}, text or "nothing found")
-    if problems:
+    shown = "json" if of.json else known_format(format)
+    try:
+        runbook = of.runbook()
+    except FileFindings as error:
+        if shown != "github":
+            raise
+        print("\n".join(error_lines(error)))
+        raise typer.Exit(int(Exit.RUNBOOK)) from None
+    found = find(runbook)
+    if live:
+        from orchestrator.cli.live import live_findings
+
+        found = (*found, *live_findings(of, runbook))
+    refused = any(f.refuses for f in found)
+    words = {
+        "problems": [lint_words(f) for f in found if f.waiver is None],
+        "waived": [lint_words(f) for f in found if f.waiver],
+    }
+    if shown == "json":
+        answer(Shared(of.runbook_path, True, of.flags), words, "")
+    else:
+        answer(of, words, "\n".join(lint_lines(found, shown)) or "nothing found")
+    if refused:
         raise typer.Exit(int(Exit.RUNBOOK))
 
 

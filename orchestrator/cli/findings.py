@@ -9,6 +9,8 @@ from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.contract.difference import Difference
+    from orchestrator.model.findings import FileFindings
+    from orchestrator.runbook.lint import Found
 
 FORMATS = ("text", "json", "github")
 
@@ -60,3 +62,50 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def lint_words(found: Found) -> dict[str, object]:
+    """One finding for machines; ``rule``, ``seen``, ``expected`` and ``next`` as every problem has them."""
+    problem = found.problem
+    words: dict[str, object] = {
+        "rule": found.rule.id,
+        "severity": found.rule.severity.value,
+        "file": found.file,
+        "line": found.line,
+        "seen": problem.seen,
+        "why": found.rule.why,
+        "expected": problem.expected,
+        "next": problem.next,
+    }
+    if found.waiver is not None:
+        words["waiver"] = {"reason": found.waiver.reason, "until": found.waiver.until}
+    return words
+
+
+def lint_lines(found: Sequence[Found], format: str) -> list[str]:
+    """What is found, and for people what is waived."""
+    if format == "github":
+        return [
+            annotation(f.rule.severity.value, f.file, f.line, f.rule.id, f"{f.seen}. {f.rule.why}. Mend: {f.rule.mend}")
+            for f in found
+            if f.waiver is None
+        ]
+    lines = []
+    for f in found:
+        if f.waiver is not None:
+            until = f" until {f.waiver.until}" if f.waiver.until else ""
+            lines.append(f"{f.rule.id} (waived{until}): {f.problem.seen}\n reason  {f.waiver.reason}")
+            continue
+        warning = " (warning)" if not f.refuses else ""
+        lines.append(
+            f"{f.rule.id}{warning}: {f.problem.seen}\n wanted  {f.problem.expected}\n do      {f.problem.next}"
+        )
+    return lines
+
+
+def error_lines(error: FileFindings) -> list[str]:
+    """A file that cannot be read at all, beside its lines."""
+    return [
+        annotation("error", error.path, f.line, "cannot be read", f"{f.seen} (expected: {f.expected}). Mend: {f.next}")
+        for f in error.findings
+    ]

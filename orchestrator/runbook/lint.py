@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from orchestrator.errors import RunbookError
-from orchestrator.model.runbook import Runbook
+from orchestrator.model.runbook import Runbook, Waiver
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.runbook import lint_mapping, lint_shape, lint_words
-from orchestrator.runbook.rules import RULES, Breach
+from orchestrator.runbook.rules import RULES, Breach, Rule, Severity
 from orchestrator.runbook.tree import Document, read_document
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One rule that is broken at one place. ``line`` is 0 for a runbook without its text. ``waiver``: what waives it
+    now, None when nothing does."""
+
+    rule: Rule
+    file: str
+    line: int
+    seen: str
+    waiver: Waiver | None = None
+
+    @property
+    def refuses(self) -> bool:
+        return self.rule.severity is Severity.ERROR and self.waiver is None
+
+    @property
+    def problem(self) -> Problem:
+        """The same for whoever refuses the runbook; ``seen`` begins with ``path:line``."""
+        seen = f"{self.file}:{self.line}: {self.seen}" if self.line else self.seen
+        return Problem(ProblemKind.RUNBOOK, self.rule.id, seen, f"{self.rule.law}: {self.rule.why}", self.rule.mend)
+
+
 def lint(runbook: Runbook, today: date | None = None) -> Sequence[Problem]:
-    """What is wrong with the runbook and not waived, in the order of the file.
+    """What refuses the runbook: errors that are not waived, in the order of the file.
 
     Pure when ``today`` is given; it is the present day (UTC) when left out, and only ends waivers.
-    Each problem names its rule; ``seen`` begins with ``path:line`` when the runbook has its text.
     """
+    return tuple(f.problem for f in find(runbook, today) if f.refuses)
+
+
+def find(runbook: Runbook, today: date | None = None) -> tuple[Found, ...]:
+    """Everything that a rule says of the runbook, in the order of the file: errors, warnings, and what is waived."""
     day = today or datetime.now(UTC).date()
     document = _document(runbook)
     found = [(_line(document, b), b) for b in _breaches(runbook)]
-    problems = (_problem(runbook, line, breach, day) for line, breach in sorted(found, key=lambda f: f[0]))
-    return tuple(p for p in problems if p is not None)
+    return tuple(_found(runbook, line, breach, day) for line, breach in sorted(found, key=lambda f: f[0]))
 
 
 def _breaches(runbook: Runbook) -> Iterator[Breach]:
@@ -37,19 +63,23 @@ def _breaches(runbook: Runbook) -> Iterator[Breach]:
     yield from lint_words.statements(contract)
     if "drift" not in runbook.phases.gates:
         yield Breach("gate-drift", ("phases", "read_switch", "gates"), "read-switch does not have the gate drift")
+    if contract.before is None:
+        yield Breach("before-unsaid", ("table",), f"what stood in {contract.table.name} before is not written")
+    for i, waiver in enumerate(runbook.waivers):
+        if not waiver.until:
+            yield Breach("waiver-without-end", ("waivers", i), f"the waiver of {waiver.rule} has no last day")
 
 
-def _problem(runbook: Runbook, line: int, breach: Breach, day: date) -> Problem | None:
-    rule = RULES[breach.rule]
-    seen = f"{runbook.path}:{line}: {breach.seen}" if line else breach.seen
+def _found(runbook: Runbook, line: int, breach: Breach, day: date) -> Found:
+    rule, seen, waives = RULES[breach.rule], breach.seen, None
     if waiver := runbook.waived(rule.id):
         if not rule.waivable:
             seen += " (this rule cannot be waived)"
         elif waiver.until and date.fromisoformat(waiver.until) < day:
             seen += f" (the waiver ended on {waiver.until})"
         else:
-            return None
-    return Problem(ProblemKind.RUNBOOK, rule.id, seen, f"{rule.law}: {rule.why}", rule.mend)
+            waives = waiver
+    return Found(rule, runbook.path, line, seen, waives)
 
 
 def _document(runbook: Runbook) -> Document | None:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from orchestrator.runbook.tree import Path
+
+
+class Severity(Enum):
+    """An error refuses the runbook; a warning is told and refuses nothing."""
+
+    ERROR = "error"
+    WARNING = "warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +24,7 @@ class Rule:
     why: str
     mend: str
     waivable: bool = True
+    severity: Severity = Severity.ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +241,20 @@ _ALL = (
         "read-switch has the gate drift",
         "readers would move although the columns no longer correspond",
         "add drift to phases.read_switch.gates",
+    ),
+    Rule(
+        "before-unsaid",
+        "the runbook says how the table stands before",
+        "without it drift cannot tell a column of later work from one that was there, and no delete rule is frozen",
+        "let rollout init write table.before from the live table or from DDL",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        "waiver-without-end",
+        "a waiver says until when it counts",
+        "one that never ends outlives the reason that it was given for",
+        "write until: with a day",
+        severity=Severity.WARNING,
     ),
 )
 RULES: dict[str, Rule] = {rule.id: rule for rule in _ALL}

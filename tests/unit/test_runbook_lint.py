@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from orchestrator.model.types import parse_type
 from orchestrator.model.verdict import ProblemKind
+from orchestrator.runbook.examples import BASE, EXAMPLES
 from orchestrator.runbook.fit import literal_problem
-from orchestrator.runbook.lint import lint
+from orchestrator.runbook.lint import find, lint
 from orchestrator.runbook.load import load, parse
-from orchestrator.runbook.rules import RULES
+from orchestrator.runbook.rules import RULES, Severity
+from orchestrator.runbook.rules_doc import rules_page
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "runbooks"
 CLEAN = """\
@@ -132,7 +134,31 @@ def test_every_shipped_runbook_lints_clean(path: Path) -> None:
 
 
 def test_every_rule_has_a_breach_here() -> None:
-    assert {rule for rule, *_ in BREACHES} == set(RULES)
+    assert {rule for rule, *_ in BREACHES} == {r.id for r in RULES.values() if r.severity is Severity.ERROR}
+
+
+def test_every_rule_has_an_example_that_keeps_it_and_one_that_breaks_it() -> None:
+    """What docs/rules.md shows is what lint says, on the line that is shown."""
+    assert set(EXAMPLES) == set(RULES)
+    assert find(parse(BASE, "x.yaml")) == ()
+    for rule, example in EXAMPLES.items():
+        assert BASE.count(example.good) == 1, rule
+        found = [f for f in find(parse(example.text, "x.yaml")) if f.rule.id == rule]
+        assert found, rule
+        assert found[0].line > 0
+        assert found[0].refuses == (RULES[rule].severity is Severity.ERROR)
+
+
+def test_the_page_of_the_rules_is_current() -> None:
+    assert (RUNBOOKS.parent / "docs" / "rules.md").read_text(encoding="utf-8") == rules_page()
+
+
+def test_a_warning_refuses_nothing_and_a_waived_error_is_still_told() -> None:
+    text = EXAMPLES["before-unsaid"].text.replace("type: int, null: false, default: 0", "type: int, null: false")
+    waived = text.replace("rule: index-blocks-writes", "rule: new-column-not-null")
+    assert {f.rule.id for f in find(parse(waived, "x.yaml"))} == {"before-unsaid", "new-column-not-null"}
+    assert lint(parse(waived, "x.yaml")) == ()
+    assert [p.rule for p in lint(parse(text, "x.yaml"))] == ["new-column-not-null"]
 
 
 def broken(rule: str, old: str, new: str) -> str:
