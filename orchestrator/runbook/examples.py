@@ -91,9 +91,7 @@ EXAMPLES: dict[str, Example] = {
     "backward-not-total": Example("ok: done, held", "okay: done, held"),
     "round-trip": Example("ok: done, held", "ok: new, held"),
     "value-unfit": Example("done: ok}", "done: ok, void: abandoned!}"),
-    "null-into-not-null": Example(
-        "forward: {values: {new: pending, done: ok}}", "forward: {values: {new: pending, done: ok, void: ~}}"
-    ),
+    "null-into-not-null": Example("new: tries, forward: {sql: count + 1}", 'new: tries, forward: {values: {"0": ~}}'),
     "default-outside-mapping": Example("state, type: varchar(9)", "state, type: varchar(9), default: none"),
     "derived-not-null": Example("kind, type: varchar(9)", "kind, type: varchar(9), null: false, default: ''"),
     "expression-of-the-row": Example("sql: count + 1", "sql: count + RAND()"),
