@@ -21,6 +21,10 @@ from orchestrator.mysql.sql import family_copy as sql
 from orchestrator.mysql.told import told
 
 _TAG = "scratch"
+_TAKEN = (
+    "SELECT CONSTRAINT_NAME, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = %s"
+    " AND TABLE_NAME <> %s AND CONSTRAINT_TYPE IN ('FOREIGN KEY', 'CHECK') AND CONSTRAINT_NAME IN ({names})"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,15 @@ def lay_out(site: Site, session: Session, family: Sequence[TableName]) -> Family
         twice = any(c.name == table.name for c in copies.values())
         copies[table] = TableName(schema, f"{table.name}_{len(copies)}" if twice else table.name)
     return FamilyCopy(schema, site.tag(_TAG), copies, shapes)
+
+
+def taken_names(session: Session, table: TableName, names: Sequence[str]) -> tuple[str, ...]:
+    """Constraints of other tables of the schema that have one of ``names``, as ``name (table)``: a constraint's name is
+    the schema's, and no copy can show that. Raises ServerError."""
+    if not names:
+        return ()
+    rows = session.query(_TAKEN.format(names=", ".join(["%s"] * len(names))), (table.schema, table.name, *names))
+    return tuple(f"{name} ({of})" for name, of in rows)
 
 
 def copy_schema(site: Site) -> str:

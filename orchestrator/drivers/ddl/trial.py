@@ -15,6 +15,7 @@ from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, goes_on, stopped_by
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.step import (
+    AddCheck,
     AddColumns,
     AddForeignKey,
     AddIndex,
@@ -27,7 +28,7 @@ from orchestrator.model.step import (
 from orchestrator.model.way import INSTANT
 from orchestrator.mysql.cascades import CASCADE_LIMIT, Effect, Shapes, Tried, describe_keys, effects, expanded, try_keys
 from orchestrator.mysql.errno import Cure, ServerError
-from orchestrator.mysql.family_copy import FamilyCopy, family_copy, lay_out, remove_family_copy
+from orchestrator.mysql.family_copy import FamilyCopy, family_copy, lay_out, remove_family_copy, taken_names
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
@@ -36,6 +37,7 @@ from orchestrator.mysql.sql.family_copy import drop_schema
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
+_NAME_TAKEN = 1826
 EFFECTS_RULE, CHAIN_RULE = "foreign-key-effects", "self-reference-cascade"
 
 
@@ -85,6 +87,9 @@ class TrialDriver:
 
     def _try(self, step: TryDdl, session: Session, here: FamilyCopy) -> _Found:
         found, keys = _Found(), _keys(step)
+        named = [k.name for k in keys] + [s.check.name for s in step.steps if isinstance(s, AddCheck)]
+        for taken in taken_names(session, step.table, named):
+            found.refusals.append((taken, ServerError(_NAME_TAKEN, f"Duplicate constraint name: {taken}")))
         before: list[Tried] = []
         for one in _ordered(step):
             if isinstance(one, AddForeignKey) and not before and not found.refusals:

@@ -1,0 +1,306 @@
+"""Public bug reports and hard cases of expands, each in the words of what must come out (the case's number is named)."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from orchestrator.app.wiring import App, Surroundings, build
+from orchestrator.errors import RolloutError
+from orchestrator.runbook.load import parse
+from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.server import Server
+from tests.support.servers import script, sql, wait_caught_up
+from tests.support.state import settings_of
+from tests.support.world import Silent
+
+HEAD = """\
+apiVersion: rollout/v1
+name: {name}
+table: {{schema: {schema}, name: "{table}"}}
+contract:
+{contract}
+checks: {{max_wait: 1s, disk: {{from: {{none: a test}}}}}}
+replicas: {{none: a test}}
+{more}
+"""
+
+
+@dataclass
+class Ground:
+    """One table in a schema of its own, and what a contract does to it."""
+
+    server: Server
+    schema: str
+
+    def make(self, text: str) -> None:
+        script(self.server, text, self.schema)
+
+    @contextmanager
+    def app(self, table: str, contract: str, more: str = "") -> Iterator[App]:
+        name = f"c{uuid.uuid4().hex[:8]}"
+        text = HEAD.format(name=name, schema=self.schema, table=table, contract=contract, more=more)
+        app = build(parse(text, "case.yaml"), settings_of(self.server), Surroundings(Silent()))
+        try:
+            yield app
+        finally:
+            app.close()
+
+    def seen(self) -> list[str]:
+        """Every table's definition and rows, and what is left of ours."""
+        tables = [row[0] for row in sql(self.server, f"SHOW FULL TABLES FROM {self.schema} WHERE Table_type <> 'VIEW'")]
+        made = [sql(self.server, f"SHOW CREATE TABLE {self.schema}.`{t}`")[0][1] for t in tables]
+        sums = [str(sql(self.server, f"CHECKSUM TABLE {self.schema}.`{t}`")) for t in tables]
+        scratch = sql(self.server, "SHOW DATABASES LIKE '%scratch%'")
+        return [*made, *sums, str(scratch)]
+
+    def refused(self, table: str, contract: str, more: str = "") -> tuple[set[str], str]:
+        """The plan's rules, and what ``next`` says; nothing is altered by it."""
+        before = self.seen()
+        with self.app(table, contract, more) as app:
+            rules = {p.rule for p in app.planner.plan("ddl").problems}
+            with pytest.raises(RolloutError) as caught:
+                app.commands.next("ddl")
+        assert self.seen() == before
+        return rules, f"{caught.value.seen} {caught.value.next}"
+
+    def passes(self, table: str, contract: str, more: str = "") -> None:
+        with self.app(table, contract, more) as app:
+            assert app.planner.plan("ddl").problems == ()
+            app.commands.next("ddl")
+            assert app.planner.present().state.value == "done"
+
+
+@pytest.fixture
+def ground(pair: Pair, schema: str) -> Iterator[Ground]:
+    yield Ground(pair.primary, schema)
+    wait_caught_up(pair)
+
+
+def test_b44_a_partitioned_table_is_refused_at_plan_with_both_reasons_and_nothing_is_altered(ground: Ground) -> None:
+    ground.make(
+        "CREATE TABLE host (id INT PRIMARY KEY);"
+        " CREATE TABLE metric (id INT NOT NULL, day DATE NOT NULL, host VARCHAR(10),"
+        " PRIMARY KEY (id, day)) PARTITION BY RANGE COLUMNS(day) (PARTITION p1 VALUES LESS THAN ('2026-01-01'),"
+        " PARTITION pmax VALUES LESS THAN (MAXVALUE)); INSERT INTO metric VALUES (1, '2025-12-31', 'a')"
+    )
+    column = "  columns: [{name: host_id, type: int}]\n"
+    more = column + (
+        "  indexes: [{name: uq_host, columns: [host_id], unique: true}]\n"
+        "  foreign_keys: [{name: fk_host, columns: [host_id], references: host(id)}]"
+    )
+    rules, said = ground.refused("metric", more)
+    assert {"partitioned-unique", "partitioned-foreign-key"} <= rules
+    assert "1503" in said
+    assert "1506" in said
+    ground.passes("metric", column)
+
+
+def test_b45_a_generated_target_is_refused_and_virtual_is_offered(ground: Ground) -> None:
+    ground.make("CREATE TABLE g (id INT PRIMARY KEY, o INT); INSERT INTO g VALUES (1, 2)")
+    stored = '  columns: [{name: n, type: int, generated: "o * 2", stored: true}]'
+    rules, said = ground.refused("g", stored)
+    assert rules == {"rebuild-not-allowed"}
+    assert "VIRTUAL, which is INSTANT" in said
+    mapping = "mappings: [{old: o, new: n, forward: {sql: o * 2}, backward: {sql: n DIV 2}}]"
+    rules, said = ground.refused("g", stored.replace(", stored: true", ""), mapping)
+    assert "generated-mapped" in rules
+    assert "needs no backfill" in said
+    ground.passes("g", stored.replace(", stored: true", ""))
+    assert sql(ground.server, f"SELECT n FROM {ground.schema}.g") == [(4,)]
+
+
+def test_b46_a_check_is_declared_and_refuses_nobody(ground: Ground) -> None:
+    ground.make("CREATE TABLE c (id INT PRIMARY KEY, o INT); INSERT INTO c VALUES (1, -1)")
+    ground.passes("c", "  columns: [{name: n, type: int}]\n  checks: [{name: n_positive, sql: n > 0}]")
+    ground.make("UPDATE c SET n = -5")
+    (made,) = sql(ground.server, f"SHOW CREATE TABLE {ground.schema}.c")
+    assert "NOT ENFORCED" in made[1]
+
+
+def test_b47_a_not_null_column_without_default_is_refused(ground: Ground) -> None:
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, o INT)")
+    rules, said = ground.refused("t", "  columns: [{name: n, type: int, null: false}]")
+    assert "new-column-not-null" in rules
+    assert "leave out null: false" in said
+
+
+def test_b48_null_to_not_null_is_refused_and_no_value_is_invented(ground: Ground) -> None:
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) NULL); INSERT INTO t VALUES (1, NULL)")
+    rules, _ = ground.refused("t", "  changes: [{name: v, type: varchar(20), null: false}]")
+    assert rules == {"not-a-widening"}
+
+
+@pytest.mark.parametrize("engine", ["auto", "gh-ost"])
+def test_b61_gh_ost_is_refused_up_front_for_a_table_with_a_trigger_with_the_other_choice(
+    ground: Ground, engine: str
+) -> None:
+    ground.make(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT); CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.v = 1"
+    )
+    contract = "  allow_rebuild: it is small\n  changes: [{name: v, type: bigint}]"
+    _, said = ground.refused("t", contract, f"phases: {{ddl: {{engine: {engine}}}}}")
+    assert "triggers (tr)" in said
+    assert "native" in said or "a new column with a mapping" in said
+
+
+def test_b64_a_key_that_cannot_work_is_refused_before_the_column_is_added(ground: Ground) -> None:
+    ground.make(
+        "CREATE TABLE owner (id VARCHAR(191) COLLATE utf8mb4_unicode_ci NOT NULL PRIMARY KEY);"
+        " CREATE TABLE team (id INT PRIMARY KEY, k INT NULL, KEY (k));"
+        " CREATE TABLE other (id INT PRIMARY KEY, o VARCHAR(191) COLLATE utf8mb4_unicode_ci NULL,"
+        " CONSTRAINT fk_owner FOREIGN KEY (o) REFERENCES owner(id)); CREATE TABLE task (id INT PRIMARY KEY)"
+    )
+    _, said = ground.refused(
+        "task",
+        "  columns: [{name: ownerId, type: varchar(191)}, {name: grp, type: int}]\n"
+        "  indexes: [{name: o_idx, columns: [ownerId]}, {name: g_idx, columns: [grp]}]\n"
+        "  foreign_keys: [{name: fk_owner, columns: [ownerId], references: owner(id)},"
+        " {name: fk_team, columns: [grp], references: team(k)}]",
+    )
+    for reason in ("1826", "3780", "6125"):
+        assert reason in said
+
+
+def test_b67_without_row_versions_left_instant_is_refused_and_no_rebuild_happens_in_silence(ground: Ground) -> None:
+    ground.make("CREATE TABLE wide (id INT PRIMARY KEY, base INT); INSERT INTO wide VALUES (1, 1)")
+    where = f"{ground.schema}/wide"
+    read = "SELECT TOTAL_ROW_VERSIONS FROM information_schema.INNODB_TABLES WHERE NAME = %s"
+    limit = 255
+    for n in range(limit):
+        word = "ADD COLUMN c INT NULL" if n % 2 == 0 else "DROP COLUMN c"
+        ground.make(f"ALTER TABLE wide {word}, ALGORITHM=INSTANT")
+    assert sql(ground.server, read, (where,)) == [(limit,)]
+    rules, said = ground.refused("wide", "  columns: [{name: extra_n, type: int}]")
+    assert "rebuild-not-allowed" in rules
+    assert f"all {limit} row versions are used" in said or f"{limit} of {limit} used" in said
+    ground.passes(
+        "wide",
+        "  allow_rebuild: small\n  columns: [{name: extra_n, type: int}]",
+        "phases: {ddl: {engine: native}}",
+    )
+    assert sql(ground.server, read, (where,)) == [(0,)]
+
+
+def test_b68_a_fulltext_table_is_refused_with_the_reason_and_gh_ost_is_offered(ground: Ground) -> None:
+    ground.make(
+        "CREATE TABLE art (id INT PRIMARY KEY, body TEXT, FULLTEXT KEY (body)); INSERT INTO art VALUES (1, 'x')"
+    )
+    rules, said = ground.refused("art", "  columns: [{name: lang_n, type: char(2)}]")
+    assert rules == {"rebuild-not-allowed"}
+    assert "FULLTEXT" in said
+    assert "gh-ost" in said
+    ground.make("CREATE TABLE packed (id INT PRIMARY KEY, body TEXT) ROW_FORMAT=COMPRESSED")
+    _, said = ground.refused("packed", "  columns: [{name: lang_n, type: char(2)}]")
+    assert "COMPRESSED" in said
+
+
+def test_b69_row_size_and_key_length_are_refused_with_both_reasons_and_the_scratch_copy_is_removed(
+    ground: Ground,
+) -> None:
+    ground.make("CREATE TABLE prof (id INT PRIMARY KEY, nick VARCHAR(1000), a VARCHAR(7500), b VARCHAR(7500))")
+    rules, said = ground.refused(
+        "prof",
+        "  columns: [{name: bio_n, type: varchar(500)}]\n  indexes: [{name: ix_bio, columns: [nick]}]",
+    )
+    assert "index-too-long" in rules
+    assert "1071" in said
+    _, said = ground.refused("prof", "  columns: [{name: bio_n, type: varchar(500)}]")
+    assert "1118" in said
+
+
+@pytest.mark.parametrize("engine", ["native", "gh-ost"])
+def test_b70_duplicates_are_refused_with_groups_and_no_row_goes(ground: Ground, engine: str) -> None:
+    ground.make(
+        "CREATE TABLE usr (id INT PRIMARY KEY, mail VARCHAR(40) NULL); INSERT INTO usr VALUES (1, 'a@x.test'),"
+        "(2, 'A@x.test'), (3, 'a@x.test'), (4, 'b@x.test'), (5, 'b@x.test'), (6, NULL), (7, NULL)"
+    )
+    contract = "  allow_rebuild: small\n  indexes: [{name: uq_mail, columns: [mail], unique: true}]"
+    _, said = ground.refused("usr", contract, f"phases: {{ddl: {{engine: {engine}}}}}")
+    assert "5 rows" in said
+    assert "in 2 groups" in said
+    assert re.search(r"3 rows with \(a@x\.test\), keys 1 … 3", said, re.IGNORECASE)
+
+
+def test_b72_a_default_that_is_another_value_each_time_is_refused(ground: Ground) -> None:
+    ground.make("CREATE TABLE token (id INT PRIMARY KEY, who INT); INSERT INTO token VALUES (1, 1)")
+    rules, said = ground.refused("token", "  columns: [{name: uid_n, type: char(36), default: {sql: UUID()}}]")
+    assert "default-unsafe" in rules
+    assert "by a mapping in SQL" in said
+
+
+def test_a_default_expression_ends_exactly_as_the_contract_says(ground: Ground) -> None:
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, a INT); INSERT INTO t VALUES (1, 1)")
+    ground.passes(
+        "t",
+        "  columns:\n    - {name: meta, type: json, default: {sql: JSON_OBJECT()}, after: id}\n"
+        "    - {name: twice, type: int, generated: a * 2}\n"
+        "  indexes:\n    - {name: d_idx, columns: [a desc, id]}\n"
+        "    - {name: twice_idx, columns: [twice], visible: false}",
+    )
+    ground.make("INSERT INTO t (id, a) VALUES (2, 5)")
+    rows = sql(ground.server, f"SELECT id, CAST(meta AS CHAR), twice FROM {ground.schema}.t ORDER BY id")
+    assert rows == [(1, None, 2), (2, "{}", 10)]
+
+
+def test_b97_names_with_backticks_blanks_and_percent_signs_are_quoted(ground: Ground) -> None:
+    ground.make("CREATE TABLE `a``b 50%-x` (id INT PRIMARY KEY, `se lect` INT); INSERT INTO `a``b 50%-x` VALUES (1, 2)")
+    ground.passes(
+        "a`b 50%-x",
+        '  columns: [{name: "o`rder %s", type: int, default: 5, null: false}]\n'
+        '  indexes: [{name: "i %d`x", columns: ["`o``rder %s`", "`se lect` desc"], unique: true}]',
+    )
+    assert sql(ground.server, f"SELECT * FROM {ground.schema}.`a``b 50%%-x`", ()) == [(1, 2, 5)]
+
+
+def test_b99_a_name_outside_the_plane_that_mysql_has_is_refused_when_it_is_read(ground: Ground) -> None:
+    with pytest.raises(RolloutError) as caught, ground.app("u\U0001f600", "  columns: [{name: n, type: int}]"):
+        pass
+    assert "a character that no name can have" in caught.value.seen
+
+
+def test_b100_the_servers_own_sql_mode_changes_nothing(ground: Ground) -> None:
+    ground.make("CREATE TABLE q (id INT PRIMARY KEY, v VARCHAR(9)); INSERT INTO q VALUES (1, 'x')")
+    ((mode,),) = sql(ground.server, "SELECT @@GLOBAL.sql_mode")
+    script(ground.server, "SET GLOBAL sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'")
+    try:
+        ground.passes("q", '  columns: [{name: n, type: varchar(20), default: "it\'s a \\\\ back", null: false}]')
+    finally:
+        script(ground.server, f"SET GLOBAL sql_mode = '{mode}'")
+    assert sql(ground.server, f"SELECT n FROM {ground.schema}.q") == [("it's a \\ back",)]
+
+
+def test_b127_a_rollback_after_half_an_expand_ends_at_the_start_and_again_is_nothing(ground: Ground) -> None:
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, v INT, keep INT); INSERT INTO t VALUES (1, 1, 1), (2, 1, 2)")
+    before = ground.seen()
+    contract = (
+        "  columns: [{name: n, type: int}]\n  indexes: [{name: n_idx, columns: [n]},"
+        " {name: v_uq, columns: [v, keep], unique: true}]"
+    )
+    with ground.app("t", contract, "phases: {rollback: {ddl: drop}}") as app:
+        ground.make("UPDATE t SET keep = 1")
+        with pytest.raises(RolloutError):
+            app.commands.next("ddl")
+        ground.make("UPDATE t SET keep = id")
+        app.commands.rollback("", ())
+        assert ground.seen() == before
+        app.commands.rollback("", ())
+    assert ground.seen() == before
+
+
+def test_b143_errors_are_told_by_their_number_whatever_language_the_server_speaks(ground: Ground) -> None:
+    ground.make("CREATE TABLE usr (id INT PRIMARY KEY, mail VARCHAR(9)); INSERT INTO usr VALUES (1, 'a'), (2, 'a')")
+    script(ground.server, "SET GLOBAL lc_messages = 'de_DE'")
+    try:
+        _, said = ground.refused("usr", "  indexes: [{name: u, columns: [mail], unique: true}]")
+        assert "in 1 groups" in said
+        ground.make("CREATE TABLE prof (id INT PRIMARY KEY, a VARCHAR(9000))")
+        _, said = ground.refused("prof", "  columns: [{name: w, type: varchar(9000)}]")
+        assert "1118" in said
+    finally:
+        script(ground.server, "SET GLOBAL lc_messages = 'en_US'")
