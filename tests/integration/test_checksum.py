@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.support.orders import fill, make_orders, site
 from tests.support.rows import ToldBeat, begin_rollout
 from tests.support.servers import script, wait_caught_up
 from tests.support.shapes import live_shape
+from tests.support.small import small
 from tests.support.state import settings_of
 
 OLD = ("id", "status", "timeout_s", "note", "made_at", "changed_at")
@@ -170,3 +172,17 @@ def test_a_row_that_a_replica_has_otherwise_is_found(
             for d in differing(mine, theirs, lambda: wait_caught_up(pair), span, known)
         ]
     assert found == [((key,), here, there)]
+
+
+def test_a_rollout_that_went_all_the_way_back_left_every_byte_as_it_was(pair: Pair, tmp_path: Path) -> None:
+    """ddl, backfill, mirror, sweep and rollback, without traffic: on the primary and on the replica."""
+    with small(pair, tmp_path) as here:
+        before = digest(pair.primary, here.schema, "orders")
+        here.write(("rollback: {quiet: 200ms}", "rollback: {ddl: drop, quiet: 200ms}"))
+        here.terminal.run("run", "--until", "shadow-write", "-y")
+        assert digest(pair.primary, here.schema, "orders") != before
+        assert digest(pair.primary, here.schema, "orders", ("id", "status", "note")) == before
+        here.terminal.run("rollback", "-y")
+        assert digest(pair.primary, here.schema, "orders") == before
+        wait_caught_up(pair)
+        assert digest(pair.replica, here.schema, "orders") == before
