@@ -12,6 +12,7 @@ from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.traffic import Traffic
 from tests.support.command import Ground, ground
+from tests.support.ghost import needs_real
 from tests.support.servers import wait_caught_up
 from tests.support.state import settings_of
 
@@ -34,7 +35,9 @@ def lost(here: Ground, traffic: Traffic) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["aijob", "orders", "documents"])
+@pytest.mark.parametrize(
+    "name", ["aijob", "orders", "documents", pytest.param("readings", marks=[needs_real, pytest.mark.slow])]
+)
 def test_forward_back_and_forward_again_loses_no_acknowledged_write(name: str, pair: Pair, tmp_path: Path) -> None:
     with ground(pair, name, tmp_path, rows=400) as here:
         traffic = Traffic(settings_of(pair.primary), here.runbook, here.shape, seed=7, pace=60)
