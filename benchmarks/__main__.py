@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, detection, ghost, stall, verify
+from benchmarks import backfill, command, contract, crowd, detection, ghost, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -15,7 +15,9 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "lint_file": contract.lint_file,
     "drift_prisma": contract.drift_prisma,
     "backfill": backfill.backfill,
-    "memory": backfill.memory,
+    "backfill_stall": crowd.stall,
+    "backfill_workers": crowd.workers,
+    "backfill_lag": crowd.lag,
     "detection": detection.detection,
     "verify": verify.verify,
     "stall": stall.stall,
@@ -23,17 +25,19 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "ghost_stall": ghost.stalls,
     "demo": command.demo,
 }
+# A quarter of an hour and more: only when they are named.
+LONG: dict[str, Callable[[], Sequence[Figure]]] = {"backfill_growth": backfill.growth}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Ratios against the raw server, measured side by side.")
-    parser.add_argument("--only", default="", help=f"one of {', '.join(ALL)}")
+    parser.add_argument("--only", default="", help=f"one of {', '.join(ALL | LONG)}")
     only = parser.parse_args().only
-    if only and only not in ALL:
-        sys.exit(f"there is no benchmark {only!r}; there are {', '.join(ALL)}")
+    if only and only not in ALL | LONG:
+        sys.exit(f"there is no benchmark {only!r}; there are {', '.join(ALL | LONG)}")
     figures: list[Figure] = []
-    for name, run in ALL.items():
-        if only in ("", name):
+    for name, run in (ALL | LONG).items():
+        if only == name or (not only and name in ALL):
             sys.stderr.write(f"bench {name} …\n")
             figures += run()
             keep(figures)

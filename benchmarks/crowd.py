@@ -1,0 +1,192 @@
+"""The backfill among others: an application on the same rows, several workers, a replica that must keep up."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.backfill import INDEXES, Beat, empty, filled, make, plain_loop, rate, settings_of
+from benchmarks.figures import Figure, interleaved
+from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
+from orchestrator.mysql.application_session import ApplicationSession
+from orchestrator.mysql.errno import DEADLOCK, ServerError
+from orchestrator.mysql.session import Session
+from orchestrator.sandbox.pair import Pair, start_pair
+from orchestrator.settings import ServerSettings
+
+_ROWS = 40_000
+_TARGET_S = 0.08
+_BATCH_ROWS = 500
+_APPLICATIONS = 3
+_LAG_LIMIT_S = 1.0
+_ROUNDS = 5
+
+
+class _Application:
+    """Threads that write pairs of rows of the table, in a transaction each, over and over."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._ended = threading.Event()
+        self.longest_s = 0.0
+        self.deadlocks = 0
+
+    def during(self, work: Callable[[], object]) -> None:
+        threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(_APPLICATIONS)]
+        for thread in threads:
+            thread.start()
+        try:
+            work()
+        finally:
+            self._ended.set()
+            for thread in threads:
+                thread.join()
+
+    def _run(self, number: int) -> None:
+        draw = random.Random(number)
+        with closing(ApplicationSession(self._settings, f"bench {number}")) as session:
+            while not self._ended.wait(0.004):
+                session.begin()
+                try:
+                    for id in draw.sample(range(1, _ROWS), 2):
+                        began = time.perf_counter()
+                        session.query("UPDATE bench.orders SET note = %s WHERE id = %s", (str(began), id * 7))
+                        self.longest_s = max(self.longest_s, time.perf_counter() - began)
+                    session.commit()
+                except ServerError as error:
+                    self.deadlocks += error.number == DEADLOCK
+
+
+def stall() -> Sequence[Figure]:
+    """The application's longest wait above an equal time without us, and its deadlocks beside a plain loop's."""
+    excess, ours_s, bare_s, deadlocks, theirs = [], [], [], 0, 0
+    with _ground() as (pair, session):
+        settings = settings_of(pair.primary)
+        for _ in range(_ROUNDS):
+            empty(session)
+            began = time.perf_counter()
+            with_us = _Application(settings)
+            with_us.during(lambda: filled(settings, 5_000, _TARGET_S))
+            took_s = time.perf_counter() - began
+            without = _Application(settings)
+            without.during(lambda took_s=took_s: time.sleep(took_s))
+            empty(session)
+            plainly = _Application(settings)
+            plainly.during(lambda: plain_loop(session, _BATCH_ROWS))
+            ours_s.append(with_us.longest_s)
+            bare_s.append(without.longest_s)
+            excess.append(with_us.longest_s - without.longest_s)
+            deadlocks, theirs = deadlocks + with_us.deadlocks, theirs + plainly.deadlocks
+    note = f"worst round {max(excess):.3f}"
+    return (
+        Figure("backfill_stall", statistics.median(ours_s), "s", statistics.median(bare_s), note="longest wait"),
+        Figure("backfill_stall_excess", statistics.median(excess), "s", goal=0.1, note=note),
+        Figure("backfill_deadlocks", deadlocks, "", goal=0, note=f"of the application; beside a plain loop {theirs}"),
+    )
+
+
+def workers() -> Sequence[Figure]:
+    """``auto`` ÷ the best of plain loops with 1, 2 and 4 threads over equal parts of the table."""
+    with _ground() as (pair, session):
+        settings = settings_of(pair.primary)
+
+        def auto() -> float:
+            empty(session)
+            return rate(lambda: filled(settings, 5_000, _TARGET_S, workers=0))
+
+        def by_hand(threads: int) -> float:
+            empty(session)
+            return rate(lambda: _plain_threads(settings, threads))
+
+        ours, *loops = interleaved([auto, *(lambda n=n: by_hand(n) for n in (1, 2, 4))])
+    told = ", ".join(f"{n}: {r:.0f}" for n, r in zip((1, 2, 4), loops, strict=True))
+    note = f"plain loops in batches of {_BATCH_ROWS} rows, threads and rows/s {told}"
+    return (Figure("backfill_workers", ours, "rows/s", max(loops), goal=0.95, higher=True, note=note),)
+
+
+def lag() -> Sequence[Figure]:
+    """The worst lag of the replica while the backfill heeds a limit."""
+    with _ground() as (pair, session):
+        session.execute("CREATE TABLE bench.beat (id INT PRIMARY KEY, at DATETIME(6) NOT NULL)")
+        session.execute("INSERT INTO bench.beat VALUES (1, UTC_TIMESTAMP(6))")
+        with _Lag(pair) as seen:
+            filled(settings_of(pair.primary), 5_000, _TARGET_S, beat=seen)
+        worst_s = seen.worst_s
+    note = f"limit {_LAG_LIMIT_S} s, and one batch; held {seen.held} beats"
+    return (Figure("backfill_lag", worst_s, "s", goal=_LAG_LIMIT_S + _TARGET_S, note=note),)
+
+
+class _Lag(Beat):
+    """Writes a heartbeat on the primary, reads it on the replica, and holds while it is too old."""
+
+    def __init__(self, pair: Pair) -> None:
+        self._primary, self._replica = settings_of(pair.primary), settings_of(pair.replica)
+        self._ended = threading.Event()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._write, self._read)]
+        self._now_s = self.worst_s = 0.0
+        self.held = 0
+
+    def __enter__(self) -> _Lag:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def __call__(self, progress: Progress) -> Signal:
+        if self._now_s <= _LAG_LIMIT_S:
+            return GO
+        self.held += 1
+        return Signal(SignalKind.HOLD, f"replication-lag {self._now_s:.1f}s")
+
+    def _write(self) -> None:
+        with closing(Session(self._primary, role="bench")) as session:
+            while not self._ended.wait(0.05):
+                session.execute("UPDATE bench.beat SET at = UTC_TIMESTAMP(6)")
+
+    def _read(self) -> None:
+        age = "SELECT TIMESTAMPDIFF(MICROSECOND, at, UTC_TIMESTAMP(6)) / 1e6 FROM bench.beat"
+        with closing(Session(self._replica, role="bench")) as session:
+            while not self._ended.wait(0.05):
+                self._now_s = float(session.value(age) or 0.0)
+                self.worst_s = max(self.worst_s, self._now_s)
+
+
+def _plain_threads(settings: ServerSettings, threads: int) -> int:
+    ends = [_ROWS * 7 * n // threads for n in range(threads + 1)]
+    written: list[int] = []
+
+    def one(lo: int, hi: int) -> None:
+        with closing(Session(settings, role="bench", timeout_s=600.0)) as session:
+            written.append(plain_loop(session, _BATCH_ROWS, lo, hi))
+
+    running = [threading.Thread(target=one, args=part) for part in pairwise(ends)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return sum(written)
+
+
+@contextmanager
+def _ground() -> Iterator[tuple[Pair, Session]]:
+    """A pair with the table filled anew."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        pair = start_pair(Path(folder) / "pair")
+        try:
+            settings = settings_of(pair.primary)
+            with closing(Session(settings, role="bench", timeout_s=600.0)) as session:
+                make(session, settings, _ROWS, INDEXES)
+                yield pair, session
+        finally:
+            pair.remove()
