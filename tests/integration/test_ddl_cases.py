@@ -1,4 +1,4 @@
-"""Public bug reports and hard cases of expands, each in the words of what must come out (the case's number is named)."""
+"""Public bug reports and hard cases of expands, each in the words of what must come out; the case's number is named."""
 
 from __future__ import annotations
 
