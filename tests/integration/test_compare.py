@@ -236,6 +236,21 @@ def test_b137_a_verify_keeps_no_snapshot_and_holds_back_no_purge(primary: Server
     assert outcome.result is Result.DONE
 
 
+def test_b148_a_table_that_was_altered_meanwhile_is_not_called_right_and_not_called_wrong(
+    primary: Server, orders: str
+) -> None:
+    """STOP with the columns that differ."""
+
+    def alter(beats: int, _: Progress) -> Signal:
+        if beats == 2:
+            script(primary, "ALTER TABLE orders MODIFY status VARCHAR(80) NOT NULL DEFAULT 'new'", orders)
+        return GO
+
+    with pytest.raises(Held) as stopped:
+        run(primary, orders, "verify", answer=alter)
+    assert "altered while it was compared: status" in stopped.value.seen
+
+
 def test_comparing_needs_only_select(primary: Server, orders: str) -> None:
     script(primary, "UPDATE orders SET state = NULL WHERE id = 9", orders)
     script(

@@ -14,6 +14,7 @@ from orchestrator.drivers.rows.bookmark import Bookmark
 from orchestrator.drivers.rows.counting import Count
 from orchestrator.drivers.rows.listening import Listening, stopped
 from orchestrator.drivers.rows.table import live_shape
+from orchestrator.errors import Held
 from orchestrator.model.facts import MismatchClass, Shape
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
@@ -116,6 +117,24 @@ class CompareDriver:
         shape, reader, question = self._asked(session, step)
         comparer = Comparer(reader, question, self._patience(listening), Tally())
         listening.note = step.purpose
+        outcome = self._judged(step, shape, comparer, listening)
+        self._unchanged(session, step, shape)
+        return outcome
+
+    def _unchanged(self, session: Session, step: Compare, shape: Shape) -> None:
+        """Raises Held: somebody altered the table meanwhile, and rows were judged by columns that are others now."""
+        now = live_shape(session, step.table, self._site.runbook.contract.key)
+        changed = [c.name for c in now.columns if shape.column(c.name) != c]
+        gone = [c.name for c in shape.columns if now.column(c.name) is None]
+        if changed or gone:
+            raise Held(
+                f"{step.table} was altered while it was compared: {', '.join(changed + gone)}",
+                "a table that keeps its columns while it is compared",
+                "look who alters it; then the same command again",
+            )
+
+    def _judged(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> Outcome:
+        session, reader = comparer.reader.session, comparer.reader
         if step.purpose == "newest":
             self._newest(step, shape, comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
