@@ -47,11 +47,11 @@ def table_on(session: Session, contract: Contract) -> Target:
     """The same, in a session that is open. Raises RunbookError when there is no such table, ServerError."""
     shape = read_shape(session, contract.table, contract.key)
     if shape is None:
-        raise _missing(session, contract.table)
+        raise missing_table(session, contract.table)
     return Target(session.settings.address, shape, values=_values(session, contract, shape))
 
 
-def _missing(session: Session, table: TableName) -> RunbookError:
+def missing_table(session: Session, table: TableName) -> RunbookError:
     """Names compare as this server compares them; a name that differs in case only is offered."""
     hidden(session, table)
     near = like_named(session, table)

@@ -49,6 +49,7 @@ def plan_words(plan: Plan) -> dict[str, Any]:
         "budgets": [{"name": b.name, "need": b.need, "have": b.have, "fits": b.fits} for b in plan.budgets],
         "checks": checks_words(plan.verdicts),
         "problems": problem_words(plan.problems),
+        "waivers": [{"rule": w.rule, "reason": w.reason, "until": w.until} for w in plan.waivers],
     }
 
 
@@ -74,6 +75,7 @@ def plan_text(plan: Plan, *, sql: bool) -> str:
     rows = [(s.number or "", s.name, s.what, s.blocks, s.takes, s.way_back) for s in plan.stages]
     parts.append(table(rows, ("#", "stage", "what happens", "blocks the application", "takes", "way back")))
     parts += [f" {s.name}: not planned yet: {s.problem}" for s in plan.stages if s.problem]
+    parts += [f" waived {w.rule}{f' until {w.until}' if w.until else ''}: {w.reason}" for w in plan.waivers]
     meter = plan.facts.meter.value if plan.facts.meter is not None else None
     if meter is not None:
         found = [(c.name, c.mapping, c.rows, " ".join(c.keys)) for c in meter.classes]

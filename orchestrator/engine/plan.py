@@ -20,6 +20,7 @@ from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.cost import Cost
 from orchestrator.model.facts import Facts, Need
+from orchestrator.model.runbook import Waiver
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.state import FORWARD, Record
@@ -82,6 +83,7 @@ class Plan:
     budgets: tuple[Budget, ...]
     verdicts: tuple[Verdict, ...]
     problems: tuple[Problem, ...]
+    waivers: tuple[Waiver, ...] = ()
 
     @property
     def something_to_do(self) -> bool:
@@ -147,7 +149,8 @@ class Planner:
     def _bare(self, record: Record, facts: Facts, stages: tuple[Stage, ...]) -> Plan:
         """The stages, bound to what was seen; nothing judged yet."""
         digest, fingerprint = self._p.runbook.digest, self.fingerprint(record, facts)
-        return Plan(record.id, record, facts, digest, fingerprint, stages, (), (), ())
+        waivers = self._p.runbook.waivers
+        return Plan(record.id, record, facts, digest, fingerprint, stages, (), (), (), waivers)
 
     def fingerprint(self, record: Record | None = None, facts: Facts | None = None) -> str:
         """Contract digest, live shape, server and state revision; no counts and no check values (SPEC §7)."""

@@ -103,6 +103,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "old-names-new": Example("- INSERT INTO job (status) VALUES (?)", "- UPDATE job SET state = ? WHERE id = ?"),
     "gate-drift": Example("gates: [drift]", "gates: []"),
+    "mark-left": Example("name: clean\n", 'name: clean\nwhy: "?? why the change is made"\n'),
     "before-unsaid": Example(", before: {columns: [{name: id, type: bigint, null: false}]}}", "}"),
     "waiver-without-end": Example(', until: "2099-12-31"}', "}"),
 }

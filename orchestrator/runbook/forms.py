@@ -31,8 +31,8 @@ def _identifier_problem(name: str) -> str:
         return f"has {len(name)} characters, a name has 1 to 64"
     if name != name.rstrip():
         return "ends with a blank"
-    if "\0" in name or any(ord(c) > 0xFFFF or 0xD800 <= ord(c) <= 0xDFFF for c in name):
-        return "has a character that no name can have"
+    if odd := next((c for c in name if c == "\0" or ord(c) > 0xFFFF or 0xD800 <= ord(c) <= 0xDFFF), None):
+        return f"has the character U+{ord(odd):04X}, which no name can have: the server would store a ? instead"
     return ""
 
 

@@ -10,6 +10,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.runbook import Runbook, Waiver
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.runbook import lint_mapping, lint_shape, lint_words
+from orchestrator.runbook.begin import is_marked
 from orchestrator.runbook.rules import RULES, Breach, Rule, Severity
 from orchestrator.runbook.tree import Document, read_document
 
@@ -63,6 +64,9 @@ def _breaches(runbook: Runbook) -> Iterator[Breach]:
     yield from lint_words.statements(contract)
     if "drift" not in runbook.phases.gates:
         yield Breach("gate-drift", ("phases", "read_switch", "gates"), "read-switch does not have the gate drift")
+    for number, line in enumerate(runbook.text.splitlines(), 1):
+        if is_marked(line):
+            yield Breach("mark-left", (), line.strip()[:90], number)
     if contract.before is None:
         yield Breach("before-unsaid", ("table",), f"what stood in {contract.table.name} before is not written")
     for i, waiver in enumerate(runbook.waivers):
@@ -91,4 +95,6 @@ def _document(runbook: Runbook) -> Document | None:
 
 
 def _line(document: Document | None, breach: Breach) -> int:
+    if breach.line:
+        return breach.line
     return document.line(breach.path) if document is not None else 0

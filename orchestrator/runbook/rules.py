@@ -29,11 +29,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A rule that is broken at one place of the file."""
+    """A rule that is broken at one place of the file: at ``path``, or at ``line`` where no path leads to it."""
 
     rule: str
     path: Path
     seen: str
+    line: int = 0
 
 
 _ALL = (
@@ -241,6 +242,13 @@ _ALL = (
         "read-switch has the gate drift",
         "readers would move although the columns no longer correspond",
         "add drift to phases.read_switch.gates",
+    ),
+    Rule(
+        "mark-left",
+        "no mark of rollout init is left",
+        "a mark stands where only a person can say what is meant",
+        "answer it and delete the two question marks",
+        waivable=False,
     ),
     Rule(
         "before-unsaid",

@@ -120,6 +120,7 @@ BREACHES = [
         30,
     ),
     ("old-names-new", "INSERT INTO job (status) VALUES (?)", "UPDATE job SET state = ? WHERE id = ?", 28),
+    ("mark-left", "name: clean", "name: clean # ?? which name", 2),
     ("gate-drift", "invariants:", "phases: {read_switch: {gates: []}}\ninvariants:", 24),
 ]
 
