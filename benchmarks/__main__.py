@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, crowd, detection, ghost, stall, verify
+from benchmarks import backfill, command, contract, crowd, ddl, detection, ghost, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -21,6 +21,9 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "detection": detection.detection,
     "verify": verify.verify,
     "stall": stall.stall,
+    "ddl_stall": ddl.ddl_stall,
+    "ddl_stall_sum": ddl.ddl_stall_sum,
+    "ddl_overhead": ddl.ddl_overhead,
     "ghost_overhead": ghost.overhead,
     "ghost_stall": ghost.stalls,
     "demo": command.demo,

@@ -29,9 +29,8 @@ from orchestrator.mysql.site import Site
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat, Clock
 
-__all__ = ["Build", "Exclusive", "Guard", "ReplicaLook", "take_back"]
-_AGAIN = frozenset({LOCK_WAIT_TIMEOUT, INTERRUPTED, DEADLOCK})
-_ONLINE_LOG_FULL = 1799
+__all__ = ["AGAIN", "Build", "Exclusive", "Guard", "ReplicaLook", "take_back"]
+AGAIN = frozenset({LOCK_WAIT_TIMEOUT, INTERRUPTED, DEADLOCK})
 _NOT_THE_STATEMENT = frozenset({Cure.TOPOLOGY, Cure.RECONNECT, Cure.WAIT})
 # Asked for at this share of the budget, so that the look, the KILL and the wake-up fit into the rest.
 _ASK_AT = 0.6
@@ -205,9 +204,9 @@ class Guard:
 
     def _may_try_again(self, landing: Landing, work: Exclusive, tally: _Tally) -> bool:
         assert landing.error is not None
-        if work.build is not None and (landing.at_last_step or landing.error.number == _ONLINE_LOG_FULL):
+        if work.build is not None and landing.at_last_step:
             tally.lost_builds += 1
-        return landing.error.number in _AGAIN or (work.build is not None and landing.error.number == _ONLINE_LOG_FULL)
+        return landing.error.number in AGAIN
 
     def _after_loss(self, work: Exclusive) -> None:
         """Always raises: the end was not heard, so the server must be asked for the shape."""

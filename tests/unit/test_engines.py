@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from orchestrator.drivers.ddl.native import refused
 from orchestrator.model.chooser import Ground, choose, way_of, widens
 from orchestrator.model.clauses import ChangedColumn, Clause, NewColumn, NewDefault, NewForeignKey, NewIndex
 from orchestrator.model.contract import Column, Contract, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import RowVersions, Trigger
+from orchestrator.model.outcome import Result
 from orchestrator.model.runbook import Engine, PhaseSettings, Runbook, Waiver
 from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, GhostAlter
 from orchestrator.model.types import parse_type
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.guard import AGAIN
 from phases.engines import BLOCKS_WRITES, Division, divide
 from tests.support.shapes import plain_shape
 
@@ -177,3 +181,20 @@ def test_a_widening_keeps_every_value(before: str, after: str, wider: bool) -> N
 def test_null_to_not_null_is_no_widening() -> None:
     assert not widens(NAME, replace(OVER, null=False))
     assert widens(replace(NAME, null=False), OVER)
+
+
+@pytest.mark.parametrize(
+    ("number", "result", "word"),
+    [
+        (1799, Result.HELD, "innodb_online_alter_log_max_size"),
+        (1846, Result.FAILED, "a copy of the table is never chosen by itself"),
+        (4092, Result.FAILED, "rebuild"),
+    ],
+)
+def test_a_refusal_of_the_server_is_a_clear_stop_with_the_next_way_and_never_a_blind_retry(
+    number: int, result: Result, word: str
+) -> None:
+    outcome = refused(ServerError(number, "no"))
+    assert outcome.result is result
+    assert word in outcome.next
+    assert number not in AGAIN

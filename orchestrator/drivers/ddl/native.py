@@ -30,6 +30,7 @@ from orchestrator.ports import Beat
 
 _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
+_ONLINE_LOG_FULL = 1799
 
 
 class NativeDdlDriver:
@@ -59,7 +60,7 @@ class NativeDdlDriver:
         return self._carried(step, beat)
 
     def _carried(self, step: ExclusiveDdlStep, beat: Beat) -> Outcome:
-        return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), _refused, beat)
+        return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), refused, beat)
 
     def observe(self, step: NativeDdlStep) -> Seen:
         """A proof or a count leaves nothing on the server, so it is never found done."""
@@ -132,7 +133,7 @@ class NativeDdlDriver:
         return tuple((show_key(row[: len(key)]), show_key(row[len(key) :])) for row in rows)
 
 
-def _refused(error: ServerError) -> Outcome:
+def refused(error: ServerError) -> Outcome:
     """The server will not do it; it never falls back to something dearer by itself."""
     seen = f"the server says {error.number} {error.text}"
     if error.number == DUPLICATE:
@@ -142,6 +143,14 @@ def _refused(error: ServerError) -> Outcome:
             "rows that differ in the index's columns (NULLs apart, as its collation compares)",
             "mend the rows, then the same command again",
             evidence=((str(DUPLICATE), error.text),),
+        )
+    if error.number == _ONLINE_LOG_FULL:
+        return Outcome(
+            Result.HELD,
+            f"the application wrote more during the build than its log of changes may hold; the build is lost: {seen}",
+            "an hour with fewer writes, or a longer log",
+            "raise innodb_online_alter_log_max_size (SET PERSIST, in bytes), or wait for a quieter hour, or say why in"
+            " allow_rebuild and take engine: gh-ost; then the same command again",
         )
     if error.number in _NOT_THIS_WAY:
         return Outcome(
