@@ -44,8 +44,12 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
     """The record with the step among the done ones, its intent closed, and what else follows from that step."""
     changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
     match step:
-        case AddColumns() | GhostAlter():
+        case AddColumns():
             changed = replace(changed, columns_added=(*record.columns_added, *(c.name for c in step.columns)))
+        case GhostAlter():
+            columns = (*record.columns_added, *(c.name for c in step.columns))
+            indexes = (*record.indexes_added, *(i.name for i in step.indexes))
+            changed = replace(changed, columns_added=columns, indexes_added=indexes)
         case AddIndex():
             changed = replace(changed, indexes_added=(*record.indexes_added, step.index.name))
         case AddForeignKey():

@@ -67,7 +67,7 @@ def tables(here: Ground) -> set[str]:
     return {row[0] for row in here.sql(f"SHOW TABLES FROM `{here.runbook.table.schema}`")}
 
 
-@pytest.mark.parametrize("victim", ["rollout", "gh-ost", pytest.param("both", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("victim", ["rollout", *(pytest.param(v, marks=pytest.mark.slow) for v in ("gh-ost", "both"))])
 def test_killed_anywhere_and_typed_again_ends_in_the_wanted_shape(victim: str, pair: Pair, tmp_path: Path) -> None:
     rng = Random(victim)
     with ground(pair, "readings", tmp_path, rows=1000) as here:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import Fenced
-from orchestrator.model.contract import Index, IndexPart
+from orchestrator.model.contract import Index, IndexPart, TableName
 from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal
 from orchestrator.model.step import GhostAlter
 from orchestrator.sandbox.pair import Pair
-from tests.support.ddl import Application, Beats, held, later
+from tests.support.ddl import Application, Beats, column, held, later
 from tests.support.ghost import (
     as_before,
     beside,
@@ -243,8 +243,6 @@ def test_the_row_with_id_0_keeps_its_id(pair: Pair, schema: str) -> None:
 
 @pytest.mark.parametrize("text", ["a;b", "alter table x", "back\\slash"])
 def test_a_clause_that_would_be_read_as_another_is_never_sent(text: str, pair: Pair, schema: str) -> None:
-    from tests.support.ddl import column
-
     table = orders(pair.primary, schema, 5)
     step = GhostAlter(table=table, columns=(column("c", "varchar(20)", text),), family=(table,), why="a test")
     driver = driver_for(site_for(pair.primary, table))
@@ -390,3 +388,32 @@ def test_files_are_ours_alone_and_hold_no_password(pair: Pair, schema: str, fold
     assert "conf" not in [p.name for p in files()]
     assert not any(b"password" in t.lower() and b"rollout-secret" in t for t in texts)
     assert Path(tempfile.gettempdir()) == folder
+
+
+@pytest.mark.parametrize("name", ["we ird-%s", *(pytest.param(n, marks=pytest.mark.slow) for n in ("select", "größe"))])
+def test_names_of_every_kind_go_through(name: str, pair: Pair, schema: str) -> None:
+    """B97: quote everything; no % formatting over names."""
+    plain = orders(pair.primary, schema, 20)
+    sql(pair.primary, f"RENAME TABLE {plain} TO `{schema}`.`{name}`")
+    table = TableName(schema, name)
+    outcome = driver_for(site_for(pair.primary, table)).apply(wider(table), Beats())
+    assert outcome.result is Result.DONE, outcome
+    assert type_of(pair.primary, table, "small") == "bigint"
+    assert set(beside(pair.primary, table)) == {f"_{name}_del"}
+    assert files() == []
+
+
+def test_a_server_with_other_quotes_by_default_gets_the_same_change(pair: Pair, schema: str) -> None:
+    """B100: ANSI_QUOTES, PIPES_AS_CONCAT, NO_BACKSLASH_ESCAPES as server default."""
+    table = orders(pair.primary, schema, 20)
+    before = sql(pair.primary, "SELECT @@GLOBAL.sql_mode")[0][0]
+    script(pair.primary, f"SET GLOBAL sql_mode = '{before},ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES'")
+    step = GhostAlter(
+        table=table, columns=(column("c", "varchar(20)", 'it\'s || "so"'),), family=(table,), why="a test"
+    )
+    try:
+        outcome = driver_for(site_for(pair.primary, table)).apply(step, Beats())
+    finally:
+        script(pair.primary, f"SET GLOBAL sql_mode = '{before}'")
+    assert outcome.result is Result.DONE, outcome
+    assert sql(pair.primary, f"SELECT DISTINCT c FROM {table}") == [('it\'s || "so"',)]
