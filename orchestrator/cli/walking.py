@@ -97,10 +97,10 @@ def rollback(
     _known_phase(to or None)
     of, accepted = shared(context), _accepted(accept_loss)
     with of.opened() as app:
-        if nothing := app.commands.nothing_to_undo(to):
-            answer(of, {"note": nothing}, nothing)
-            return
         if dry_run or not yes:
+            if nothing := app.commands.nothing_to_undo(to):
+                answer(of, {"note": nothing}, nothing)
+                return
             planned = app.planner.plan_back(to)
             if dry_run:
                 show_plan(of, planned, sql=True)
