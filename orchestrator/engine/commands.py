@@ -14,6 +14,7 @@ from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, LeaseTaken, UsageError
+from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
 from orchestrator.model.state import FORWARD, Ask, EventKind, Record, Request, State
@@ -140,16 +141,18 @@ class Commands:
         if self._p.store.holder(self._id) is None:
             return "no command of this rollout runs; nothing to pause"
         self._p.store.ask(self._id, Request(Ask.PAUSE, self._p.who, self._p.clock.now(), reason))
-        return "asked to pause; the running command ends within one beat. Go on with: rollout resume, then rollout next"
+        onward = again(self._p.store.load(self._id) or self._entry.new())
+        return f"asked to pause; the running command ends within one beat. Go on with: rollout resume, then {onward}"
 
     def resume(self) -> str:
         """Clear a request that nobody has answered."""
-        if self._p.store.load(self._id) is None:
+        record = self._p.store.load(self._id)
+        if record is None:
             return "nothing was begun"
         asked = self._p.store.asked(self._id)
         self._p.store.ask(self._id, None)
         return (
-            f"the request to {asked.ask.value} is cleared; go on with: rollout next"
+            f"the request to {asked.ask.value} is cleared; go on with: {again(record)}"
             if asked
             else "nothing was asked for"
         )

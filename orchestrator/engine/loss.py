@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchestrator.model.advice import again
 from orchestrator.model.facts import DROPPED, MismatchClass, Need
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.state import Record, unaccepted
@@ -31,7 +32,7 @@ def loss_before(step: Step, record: Record, observer: Observer) -> Outcome | Non
         Result.HELD,
         "; ".join(f"{rows} rows hold {_what(name)}" for name, rows in lost.items()),
         "nothing would be lost, or the loss is accepted by class and number",
-        f"rollout rollback {accept}",
+        f"{again(record)} {accept}",
         evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in goes if c.name in lost),
     )
 

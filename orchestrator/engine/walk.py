@@ -13,6 +13,7 @@ from orchestrator.engine.loss import loss_before, was_accepted
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK, Pulse
 from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
+from orchestrator.model.advice import again
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.state import REPAIR, Ask, Event, EventKind, Record, Request, move, remaining
@@ -229,7 +230,7 @@ class Engine:
             return PhaseFailed(
                 f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
                 "a phase that runs to its end",
-                _again(record),
+                again(record),
             )
         saved = self.record(replace(record, intent=None), EventKind.PAUSED, f"paused by {ask.who}")
         return Paused(saved, f"{record.phase} is paused by {ask.who} in {step_key(step)}; progress is kept")
@@ -239,7 +240,7 @@ class Engine:
         return Held(
             f"{record.phase} held before {step_key(step)}: {outcome.note}",
             outcome.expected or "every check passes within max_wait",
-            outcome.next or f"rollout check, then the same command again: {_again(record)}",
+            outcome.next or f"rollout check, then the same command again: {again(record)}",
         )
 
     def _fails(self, record: Record, outcome: Outcome) -> PhaseFailed:
@@ -247,7 +248,7 @@ class Engine:
         return PhaseFailed(
             f"{record.phase} stopped, paused where it was: {outcome.note}",
             outcome.expected or "a step that takes effect",
-            outcome.next or f"mend it, then: {_again(record)}",
+            outcome.next or f"mend it, then: {again(record)}",
         )
 
     def _cannot_say(self, record: Record, outcome: Outcome) -> CannotSay:
@@ -256,13 +257,8 @@ class Engine:
             f"{record.phase}: {outcome.note}",
             "a server that shows whether the step took effect",
             outcome.next
-            or f"look at the table and its sessions, then: {_again(record)} (it asks the server again first)",
+            or f"look at the table and its sessions, then: {again(record)} (it asks the server again first)",
         )
-
-
-def _again(record: Record) -> str:
-    verbs = {"rollback": "rollout rollback", "finish": "rollout finish", REPAIR: "rollout verify --repair"}
-    return verbs.get(record.phase, f"rollout next --phase {record.phase}")
 
 
 def _rollback_note(record: Record) -> str:

@@ -30,13 +30,13 @@ def advise(record: Record | None, holder: Holder | None, mirror_problem: str = "
         case State.FINISHED:
             return Advice("finished", "nobody", "rollout history")
         case State.RUNNING:
-            return Advice(f"{phase}  its command is gone; what it did is kept", "operator", _again(record))
+            return Advice(f"{phase}  its command is gone; what it did is kept", "operator", again(record))
         case State.HELD:
-            return Advice(f"{phase}  held: {record.note}", "operator", _again(record))
+            return Advice(f"{phase}  held: {record.note}", "operator", again(record))
         case State.PAUSED:
-            return Advice(f"{phase}  paused: {record.note}", "operator", _again(record))
+            return Advice(f"{phase}  paused: {record.note}", "operator", again(record))
         case State.NEEDS_HUMAN:
-            return Advice(f"{phase}  cannot say what happened: {record.note}", "human", _again(record))
+            return Advice(f"{phase}  cannot say what happened: {record.note}", "human", again(record))
         case State.ROLLED_BACK:
             return Advice(f"{phase}  rolled back: {record.note}", "operator", _forward(record))
         case State.DONE | State.NEW:
@@ -48,7 +48,8 @@ def _forward(record: Record) -> str:
     return f"rollout next --phase {following}" if following else "rollout finish"
 
 
-def _again(record: Record) -> str:
+def again(record: Record) -> str:
+    """The command that goes on with what was begun, as it was typed."""
     if record.phase == ROLLBACK:
         return f"rollout rollback --to {record.target}" if record.target else "rollout rollback"
     if record.phase == FINISH:

@@ -154,3 +154,16 @@ def test_a_rollout_is_bound_to_a_server_that_was_seen() -> None:
     with pytest.raises(Held, match="the session broke"):
         stage.commands.next("ddl")
     assert stage.store.load(stage.runbook.id) is None
+
+
+def test_what_is_to_be_typed_next_goes_no_further_than_what_was_typed() -> None:
+    """Whoever wanted to go back to backfill must not be led all the way."""
+    stage = at_the_top()
+    stage.world.lost_rows = 3
+    with pytest.raises(Held) as held:
+        stage.commands.rollback("backfill", ())
+    assert held.value.next == "rollout rollback --to backfill --accept-loss cancelled=3"
+    stage.driver.fail["drain"] = Outcome(Result.HELD, "a transaction is open")
+    with pytest.raises(Held) as held:
+        stage.commands.rollback("backfill", ())
+    assert held.value.next.endswith("rollout rollback --to backfill")
