@@ -361,6 +361,12 @@ def test_an_attempt_that_meets_somebody_unseen_is_taken_back_and_made_again(pair
     done(pair, table)
 
 
+def test_the_plan_says_what_becomes_of_documents(pair: Pair, schema: str) -> None:
+    table = orders(pair.primary, schema, 5)
+    script(pair.primary, f"ALTER TABLE {table} ADD COLUMN doc JSON")
+    assert "documents in doc" in driver_for(site_for(pair.primary, table)).describe(wider(table))[0]
+
+
 def test_gh_ost_of_somebody_else_on_the_table_is_waited_for(pair: Pair, schema: str) -> None:
     table = orders(pair.primary, schema, 5)
     with held(pair.primary, f"SELECT GET_LOCK('gh-ost::{table}', 0)"):

@@ -48,7 +48,8 @@ class CopyDriver:
     def describe(self, step: GhostAlter) -> Sequence[str]:
         with closing(self._site.connect("look")) as session:
             try:
-                return (f"-- {self._tool.name}: {step.why}", *self._tool.command(self._change(session, step)))
+                lead = f"-- {self._tool.name}: {step.why}{_documents(read_shape(session, step.table))}"
+                return (lead, *self._tool.command(self._change(session, step)))
             except ServerError as error:
                 raise told(error, "while the command line was made") from error
             except ValueError as wrong:
@@ -240,6 +241,17 @@ def _mark(change: CopyChange, shape: Shape) -> str:
     """Rollout and change, by which a run of ours is known again; another ALTER or another table makes another mark."""
     parts = "\0".join((change.alter, shape_digest(shape)))
     return f"{change.rollout} {hashlib.sha256(parts.encode()).hexdigest()[:16]}"
+
+
+def _documents(shape: Shape | None) -> str:
+    """What such tools do to JSON on its way through the binary log; "" where there is none."""
+    names = [c.name for c in shape.columns if c.type.base == "json"] if shape is not None else []
+    if not names:
+        return ""
+    return (
+        f"; documents in {', '.join(names)} that are written meanwhile may come out in another form:"
+        " a DECIMAL in them as a string, a DATE with a time"
+    )
 
 
 def _only_rebuilds(step: GhostAlter) -> bool:
