@@ -20,6 +20,9 @@ def lint(
     context: typer.Context,
     format: Annotated[str, typer.Option("--format", help="text, json or github.")] = "text",
     live: Annotated[bool, typer.Option("--live", help="Look at the live table and its values too.")] = False,
+    scratch: Annotated[
+        bool, typer.Option("--scratch", help="With --live: try statements and cascades on a scratch copy.")
+    ] = False,
 ) -> None:
     """Find what is wrong with the runbook, from the file; with --live from the server as well."""
     from orchestrator.cli.findings import error_lines, known_format, lint_lines, lint_words
@@ -39,7 +42,7 @@ def lint(
     if live:
         from orchestrator.cli.live import live_findings
 
-        found = (*found, *live_findings(of, runbook))
+        found = (*found, *live_findings(of, runbook, scratch))
     refused = any(f.refuses for f in found)
     words = {
         "problems": [lint_words(f) for f in found if f.waiver is None],

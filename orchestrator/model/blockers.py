@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from orchestrator.model.facts.locks import BlockerKind, Holder
+if TYPE_CHECKING:
+    from orchestrator.model.facts.locks import Holder
 
-# A session of these goes on by itself, is somebody's backup, or cannot be killed.
-_KINDS = frozenset({BlockerKind.TRANSACTION, BlockerKind.STATEMENT, BlockerKind.LOCK_TABLES, BlockerKind.HANDLER})
 _SYSTEM = frozenset(
     {"", "system user", "event_scheduler", "mysql.sys", "mysql.session", "mysql.infoschema", "unauthenticated user"}
 )
@@ -24,8 +24,13 @@ class KillPolicy:
         """Whether the session may be killed: an application's, old enough, and holding, not waiting."""
         if self.older_than_s is None or holder.process_id is None or holder.waiting:
             return False
+        # Facts are many classes; whoever only loads a runbook does not pay for them.
+        from orchestrator.model.facts.locks import BlockerKind as Kind
+
+        # A session of any other kind goes on by itself, is somebody's backup, or cannot be killed.
+        killable = holder.kind in (Kind.TRANSACTION, Kind.STATEMENT, Kind.LOCK_TABLES, Kind.HANDLER)
         named = {u.lower() for u in self.spared} | _SYSTEM
-        return holder.kind in _KINDS and holder.user.lower() not in named and holder.age_s >= self.older_than_s
+        return killable and holder.user.lower() not in named and holder.age_s >= self.older_than_s
 
     def __str__(self) -> str:
         if self.older_than_s is None:
