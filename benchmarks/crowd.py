@@ -116,6 +116,9 @@ def lag() -> Sequence[Figure]:
     with _ground() as (pair, session):
         session.execute("CREATE TABLE bench.beat (id INT PRIMARY KEY, at DATETIME(6) NOT NULL)")
         session.execute("INSERT INTO bench.beat VALUES (1, UTC_TIMESTAMP(6))")
+        arrived = session.value("SELECT @@GLOBAL.gtid_executed")
+        with closing(Session(settings_of(pair.replica), role="bench", timeout_s=60.0)) as replica:
+            replica.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 50)", (arrived,))
         with _Lag(pair) as seen:
             filled(settings_of(pair.primary), 5_000, _TARGET_S, beat=seen)
         worst_s = seen.worst_s

@@ -20,23 +20,27 @@ def settled(rate: Callable[[int], float], windows: int = 40) -> list[int]:
     [
         ((1000, 1010, 1000, 900), 1),
         ((1000, 1400, 1420, 1000), 2),
+        ((1000, 1400, 1900, 2000), 4),
         ((1000, 1900, 2700, 3400), 4),
         ((1000, 700, 600, 500), 1),
     ],
 )
 def test_a_worker_stays_only_where_it_raises_the_rate(rates: tuple[float, ...], best: int) -> None:
     had = settled(lambda n: rates[n - 1])
-    assert had[-1] in (best, best + 1)
-    assert had.count(best) > 0.7 * len(had)
+    assert had.count(best) > 0.8 * len(had)
 
 
 def test_what_brings_nothing_is_tried_more_and_more_rarely() -> None:
     had = settled(lambda n: 1000.0, 200)
     tries = [at for at, n in enumerate(had) if n == 2]
-    assert len(tries) < 8
+    assert len(tries) < 6
     assert tries[-1] - tries[-2] > tries[1] - tries[0]
 
 
 def test_a_check_that_holds_takes_a_worker_away() -> None:
     tuning = Tuning(4, workers=3)
     assert [tuning.after(5000.0, held=True) for _ in range(4)] == [2, 1, 1, 1]
+
+
+def test_four_workers_are_at_work_within_three_windows_where_that_pays() -> None:
+    assert settled(lambda n: 1000.0 * n, 3) == [2, 4, 4]

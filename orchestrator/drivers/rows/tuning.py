@@ -1,43 +1,45 @@
-"""How many workers a pass may have: one more while that raises the rate, one less when a check holds the work.
+"""How many workers a pass may have: twice as many while that raises the rate, one less when a check holds the work.
 
-Nothing is known of the table or the machine beforehand. A worker that does not raise the rate by ``GAIN`` only makes
-more locks, and goes again; the longer that stays so, the rarer it is tried.
+Nothing is known of the table or the machine beforehand, and a small table is over soon: so the first tries come at once
+and in steps of two. Workers that do not raise the rate by ``GAIN`` only make more locks, and go again; the longer that
+stays so, the rarer it is tried.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-GAIN = 1.08
-WINDOW_S = 1.5
-_REST_WINDOWS = 8
-_MOST_REST_WINDOWS = 128
+GAIN = 1.05
+WINDOW_S = 0.5
+_REST_WINDOWS = 16
+_MOST_REST_WINDOWS = 256
 
 
 @dataclass(slots=True)
 class Tuning:
-    """Told of one window after the other. ``rest``: windows for which nothing is tried."""
+    """Told of one window after the other. ``kept``: the workers before the try that is on; ``rest``: windows for which
+    nothing is tried; ``base``: the rate that a try must beat."""
 
     most: int
     workers: int = 1
-    rest: int = 1
+    kept: int = 0
+    rest: int = 0
     base: float = 0.0
-    trying: bool = False
     pause: int = _REST_WINDOWS
 
     def after(self, rate: float, *, held: bool) -> int:
         """How many workers the next window has. ``rate``: rows a second in the last one; ``held``: a check waited."""
         if held:
             self._settle(max(1, self.workers - 1))
-        elif self.trying and rate < self.base * GAIN:
-            self._settle(self.workers - 1)
-        elif self.trying or self.rest <= 0:
-            self.base, self.trying = rate, self.workers < self.most
-            self.workers = min(self.most, self.workers + 1)
-        else:
+        elif self.kept and rate < self.base * GAIN:
+            self._settle(self.kept)
+        elif self.rest > 0:
             self.rest -= 1
+        else:
+            self.base, self.kept = rate, self.workers if self.workers < self.most else 0
+            self.workers = min(self.most, self.workers * 2)
         return self.workers
 
     def _settle(self, workers: int) -> None:
-        self.workers, self.trying, self.rest = workers, False, self.pause
+        self.workers, self.kept, self.rest = workers, 0, self.pause
         self.pause = min(_MOST_REST_WINDOWS, self.pause * 2)
