@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Only the demo that asks for it, the tests and the benchmarks need gh-ost.
 GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
 
-.PHONY: setup server gh-ost prometheus demo test test-fast test-long check bench clean
+.PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long check bench clean
 
 setup: server
 
@@ -33,16 +33,20 @@ gh-ost: .venv/.ready
 prometheus:
 	@tools/prometheus/unpack
 
+# Only one test needs it: the flag file that we write, read by OpenFeature's own provider.
+flagd: .venv/.ready
+	@tools/flagd/fetch
+
 demo: server $(GHOST)
 	@$(BIN)/rollout demo $(ARGS)
 
-test: server gh-ost prometheus
+test: server gh-ost prometheus flagd
 	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-fast: .venv/.ready
 	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
 
-test-long: server gh-ost prometheus
+test-long: server gh-ost prometheus flagd
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
 
 check: .venv/.ready

@@ -234,7 +234,16 @@ class Flags(Protocol):
 
     ``ttl_s`` None: they do not expire, also when nobody watches any more."""
 
+    @property
+    def said(self) -> str:
+        """What a program of the user's said to the last write; "" where there is none."""
+        ...
+
     def read(self) -> FlagFacts: ...
+
+    def beside(self, new_writes: bool, percent: int) -> Sequence[str]:
+        """What is written besides the row to show that, for a plan; nothing where applications ask the row."""
+        ...
 
     def open(self, epoch: int, ttl_s: float | None) -> None:
         """Create the row when it is missing; new_writes on, 0 %, expiring in ``ttl_s``."""
@@ -250,6 +259,10 @@ class Flags(Protocol):
 
     def lower(self, epoch: int | None) -> None:
         """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease."""
+        ...
+
+    def clear(self) -> None:
+        """What lies outside of the state is gone. Raises Held when it is not."""
         ...
 
 

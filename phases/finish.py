@@ -28,7 +28,7 @@ class Finish:
     def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
         missing = [p for p in FORWARD if p not in record.done]
         if not missing:
-            return ()
+            return self._blind(runbook)
         return (
             Problem(
                 ProblemKind.HELD,
@@ -36,6 +36,21 @@ class Finish:
                 f"{missing[0]} is not done",
                 "a rollout whose verify passed",
                 f"rollout next --phase {missing[0]}",
+            ),
+        )
+
+    def _blind(self, runbook: Runbook) -> Sequence[Problem]:
+        """Whether flags are still asked for is seen on the server only where they are a row of its."""
+        kind = runbook.phases.reader.kind
+        if kind == "flag_table" or self._waived:
+            return ()
+        return (
+            Problem(
+                ProblemKind.HELD,
+                "flag-readers-unseen",
+                f"whether applications still ask {kind} for the flags cannot be seen from here",
+                "somebody vouches that the new application was released without the flags",
+                "rollout finish --old-application-gone --flag-retired",
             ),
         )
 

@@ -41,7 +41,7 @@ class ReadSwitch:
             return ()
         ttl_s = None if settings.stays else settings.ttl_s
         opened = "open-writes" in record.done_steps
-        stale = not opened and flag.exists and (flag.new_writes or flag.read_percent > 0)
+        stale = not opened and flag.raised
         steps: tuple[Step, ...] = (
             *((LowerFlags(why="an earlier watcher left them raised"),) if stale else ()),
             record.comparison("drift", settings.target_time_s),

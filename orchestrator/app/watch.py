@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from orchestrator.drivers.reads.board import BoardObserver
+from orchestrator.drivers.reads.boards import board_of
 from orchestrator.model.advice import Advice, advise
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Progress
@@ -43,7 +45,7 @@ class Watch:
 
     runbook: Runbook
     store: MysqlStore
-    observer: MysqlObserver
+    observer: BoardObserver
     clock: Clock
 
     def close(self) -> None:
@@ -81,7 +83,8 @@ def open_watch(runbook: Runbook, settings: ServerSettings) -> Watch:
     clock = SystemClock()
     store = MysqlStore(settings, clock)
     site = Site(settings, runbook, clock)
-    return Watch(runbook, store, MysqlObserver(site, lambda: store.load(runbook.id)), clock)
+    look = MysqlObserver(site, lambda: store.load(runbook.id))
+    return Watch(runbook, store, BoardObserver(look, board_of(runbook, clock)), clock)
 
 
 def _mirror_problem(facts: Facts) -> str:

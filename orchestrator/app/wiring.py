@@ -15,6 +15,8 @@ from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.drivers.ddl.ghost.tool import GhostTool
 from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.drivers.ddl.trial import TrialDriver
+from orchestrator.drivers.reads.board import BoardFlags, BoardObserver
+from orchestrator.drivers.reads.boards import board_of
 from orchestrator.drivers.reads.gates import Gates
 from orchestrator.drivers.reads.ramp import RampDriver
 from orchestrator.drivers.reads.sampling import Samples
@@ -60,7 +62,7 @@ class App:
     planner: Planner
     gates: Gates
     store: MysqlStore
-    observer: MysqlObserver
+    observer: BoardObserver
     closers: tuple[Callable[[], None], ...]
 
     def close(self) -> None:
@@ -117,12 +119,15 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     clock = SystemClock()
     site = Site(settings, runbook, clock)
     store = MysqlStore(settings, clock)
-    observer = MysqlObserver(site, lambda: store.load(runbook.id), samples=lambda: samples.latest())
-    flags = MysqlFlags(settings, runbook.id, clock)
+    look = MysqlObserver(site, lambda: store.load(runbook.id), samples=lambda: samples.latest())
+    board = board_of(runbook, clock)
+    observer = BoardObserver(look, board)
+    row = MysqlFlags(settings, runbook.id, clock)
+    flags = BoardFlags(row, board, clock, runbook.phases.ttl_s) if board is not None else row
     gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: store.load(runbook.id), keep_going))
     samples = Samples([runbook.gate(name) for name in runbook.limits.throttle], gates, clock)
     ramp = RampDriver(site, flags, gates)
-    drivers = _drivers(site, observer, ramp)
+    drivers = _drivers(site, look, ramp)
     parts = Parts(
         runbook=runbook,
         findings=lambda: lint(runbook),
@@ -142,7 +147,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         who=whoami(),
         interrupted=around.interrupted,
     )
-    closers = (gates.close, store.close, observer.close, flags.close)
+    closers = (gates.close, store.close, observer.close, row.close)
     return App(site, parts, Commands(parts), Planner(parts), gates, store, observer, closers)
 
 

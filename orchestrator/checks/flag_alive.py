@@ -8,6 +8,7 @@ from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import ProblemKind, Verdict
 
 _LIMIT = "a flag that has not expired while it is raised"
+_AGAIN = "rollout next --phase read-switch (begins again with the gate before it)"
 
 
 class FlagAlive:
@@ -21,13 +22,18 @@ class FlagAlive:
         if not isinstance(got, Given):
             return got
         flag = got.value
-        if not flag.exists:
+        if not flag.exists and not flag.raised:
             return passes(self.name, "no flag row: readers are on the old column", _LIMIT)
-        if not flag.expired:
+        if flag.exists and not flag.expired and flag.shown is not None and flag.shown[1] != flag.read_percent:
+            seen = f"applications see {flag.shown[1]} %, and the flag row says {flag.read_percent} %"
+            return refuses(self.name, seen, _LIMIT, _AGAIN, ProblemKind.HELD, goes_back=True)
+        if flag.exists and not flag.expired:
             left = "never expires" if flag.expires_in_s is None else f"expires in {flag.expires_in_s:.0f} s"
             return passes(self.name, f"{flag.read_percent} %, {left}", _LIMIT)
-        if flag.read_percent == 0 and not flag.new_writes:
+        if not flag.raised:
             return passes(self.name, "lowered", _LIMIT)
-        seen = f"expired at {flag.read_percent} %: applications read the old column already"
-        next = "rollout next --phase read-switch (begins again with the gate before it)"
-        return refuses(self.name, seen, _LIMIT, next, ProblemKind.HELD, goes_back=True)
+        where = (
+            "read the old column already" if flag.effective_percent == 0 else f"still see {flag.effective_percent} %"
+        )
+        seen = f"expired at {flag.read_percent} %: applications {where}"
+        return refuses(self.name, seen, _LIMIT, _AGAIN, ProblemKind.HELD, goes_back=True)

@@ -218,6 +218,7 @@ class Commands:
                     "no application asks for the flag any more",
                     "release the application without the flag first",
                 )
+            self._p.flags.clear()
             self._p.store.purge(self._id)
         return f"{self._id} is gone from the state: record, history, positions and flag"
 

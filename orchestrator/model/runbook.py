@@ -33,6 +33,16 @@ class GhostSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderSettings:
+    """How applications learn where to read. ``kind``: flag_table, flagd (``argument``: the file), command
+    (``argument``: the program)."""
+
+    kind: Literal["flag_table", "flagd", "command"] = "flag_table"
+    argument: str = ""
+    timeout_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseSettings:
     """The ``phases:`` part of a runbook. ``stays``: a lost watcher leaves readers where they are.
 
@@ -47,6 +57,7 @@ class PhaseSettings:
     max_batch_rows: int = 5_000
     workers: int = 1
     soak_s: float = 30.0
+    reader: ReaderSettings = field(default_factory=ReaderSettings)
     percents: tuple[int, ...] = (1, 5, 25, 50, 100)
     hold_s: float = 300.0
     ttl_s: float = 90.0

@@ -38,6 +38,17 @@ class MysqlFlags:
             self._session.close()
             self._session = None
 
+    @property
+    def said(self) -> str:
+        return ""
+
+    def beside(self, new_writes: bool, percent: int) -> tuple[str, ...]:
+        """Applications ask the row itself."""
+        return ()
+
+    def clear(self) -> None:
+        """The row goes with the state."""
+
     def read(self) -> FlagFacts:
         for last in (False, True):
             try:

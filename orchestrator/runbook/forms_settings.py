@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import Discriminator, Field, Tag
 
-from orchestrator.model.findings import Wrong
-from orchestrator.model.window import Window
 from orchestrator.runbook.forms import (
     ApplicationsForm,
     ContractForm,
     Form,
     InvariantForm,
     MappingForm,
-    Sql,
     TableForm,
 )
-from orchestrator.runbook.units import (
-    DURATION_PATTERN,
-    SHARE_PATTERN,
-    WINDOW_PATTERN,
-    parse_duration,
-    parse_share,
-    parse_window,
-    show_duration,
-)
-
-Duration = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["5s", "200ms", "10m"]}),
-]
-Share = Annotated[
-    float,
-    BeforeValidator(parse_share),
-    WithJsonSchema({"type": "string", "pattern": SHARE_PATTERN, "examples": ["10%"]}),
-]
-
-
-WindowText = Annotated[
-    Window,
-    BeforeValidator(parse_window),
-    WithJsonSchema({"type": "string", "pattern": WINDOW_PATTERN, "examples": ["01:00-05:00 Europe/Berlin"]}),
-]
-
-
-def _duration(default_s: float, description: str) -> Any:
-    """A duration with a default, which the schema shows as a person would write it."""
-    return Field(default=default_s, description=description, json_schema_extra={"default": show_duration(default_s)})
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise Wrong(f"{value!r} is not a number", "a number such as 0 or 2.5", "write the number without quotes")
-    return float(value)
-
-
-Number = Annotated[float, BeforeValidator(_number), WithJsonSchema({"type": "number"})]
+from orchestrator.runbook.forms_reads import GateForm, PrometheusForm, ReadSwitchForm
+from orchestrator.runbook.forms_units import Duration, WindowText, duration
 
 
 def _shape(value: object) -> str:
@@ -87,7 +44,7 @@ class DdlForm(Form):
         default=None,
         description="Hours in which exclusive locks and gh-ost's cut-over may come, as 01:00-05:00 Europe/Berlin.",
     )
-    final_lock_budget: Duration = _duration(2.0, "Longest wait that the last step of an index build may cause.")
+    final_lock_budget: Duration = duration(2.0, "Longest wait that the last step of an index build may cause.")
     index_tries: int = Field(
         default=10, ge=1, le=100, description="How often that last step is tried before the phase pauses."
     )
@@ -95,7 +52,7 @@ class DdlForm(Form):
 
 
 class BackfillForm(Form):
-    target_time: Duration = _duration(0.08, "How long one batch should take.")
+    target_time: Duration = duration(0.08, "How long one batch should take.")
     max_batch: int = Field(default=5000, ge=1, le=100_000, description="Most rows in one batch.")
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=16)] = Field(
         default=1,
@@ -105,40 +62,22 @@ class BackfillForm(Form):
 
 class ShadowWriteForm(Form):
     driver: Literal["triggers"] = Field(default="triggers", description="Who keeps both columns in step.")
-    soak: Duration = _duration(30.0, "How long both columns move together under watch before drift must be 0.")
-
-
-class ReadSwitchForm(Form):
-    driver: Literal["flag_table"] = Field(default="flag_table", description="How applications learn where to read.")
-    percent: list[int] = Field(
-        default_factory=lambda: [1, 5, 25, 50, 100],
-        min_length=1,
-        max_length=100,
-        description="Steps of the ramp: rising, 1 to 100, ending at 100.",
-    )
-    hold: Duration = _duration(300.0, "How long each step is watched.")
-    ttl: Duration = _duration(90.0, "How long the flags live without a sign of the watcher.")
-    poll: Duration = _duration(1.0, "How often applications ask for the flags.")
-    gates: list[str] = Field(default_factory=lambda: ["drift"], description="Gates that must pass at each step.")
-    on_watcher_loss: Literal["back", "stay"] = Field(
-        default="back",
-        description="What a lost watcher means. back: the flags expire and readers go back. stay: they stay.",
-    )
+    soak: Duration = duration(30.0, "How long both columns move together under watch before drift must be 0.")
 
 
 class VerifyForm(Form):
-    soak: Duration = _duration(600.0, "How long the end state is watched before the newest rows are compared again.")
+    soak: Duration = duration(600.0, "How long the end state is watched before the newest rows are compared again.")
 
 
 class RollbackForm(Form):
     ddl: Literal["keep", "drop"] = Field(
         default="keep", description="Whether new columns and indexes stay when ddl is undone."
     )
-    quiet: Duration = _duration(60.0, "How long no statement may name the new columns before the mirror goes.")
+    quiet: Duration = duration(60.0, "How long no statement may name the new columns before the mirror goes.")
 
 
 class FinishForm(Form):
-    quiet: Duration = _duration(600.0, "How long no statement may name old columns or the flag before the end.")
+    quiet: Duration = duration(600.0, "How long no statement may name old columns or the flag before the end.")
 
 
 class PhasesForm(Form):
@@ -165,7 +104,7 @@ class KillForm(Form):
 
 
 class LocksForm(Form):
-    max_age: Duration = _duration(5.0, "Oldest holder that may be met.")
+    max_age: Duration = duration(5.0, "Oldest holder that may be met.")
     kill: KillForm | None = Field(
         default=None, description="Whether sessions that block us are killed. Left out: nobody is."
     )
@@ -209,8 +148,8 @@ class ChecksForm(Form):
     throttle: list[str] = Field(
         default_factory=list, description="Gates that hold work on rows while their last sample is over their max."
     )
-    max_wait: Duration = _duration(600.0, "How long a check may hold before the phase pauses with exit 75.")
-    stall_budget: Duration = _duration(0.25, "Longest wait of one statement of the application because of us.")
+    max_wait: Duration = duration(600.0, "How long a check may hold before the phase pauses with exit 75.")
+    stall_budget: Duration = duration(0.25, "Longest wait of one statement of the application because of us.")
 
 
 class NoReplicasForm(Form):
@@ -228,35 +167,6 @@ Replicas = Annotated[
     | Annotated[NoReplicasForm, Tag("<form>")],
     Discriminator(_shape),
 ]
-
-
-class GateForm(Form):
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$", description="Its name in read_switch.gates.")
-    sql: Sql | None = Field(default=None, description="A SELECT that gives one number.")
-    prometheus: str | None = Field(default=None, min_length=1, description="A query that gives one series.")
-    command: str | None = Field(
-        default=None, min_length=1, description="A command that prints one number, or exits with 0 or 1."
-    )
-    max: Number | None = Field(default=None, description="Greatest number that passes.")
-    max_increase: Share | None = Field(default=None, description="Greatest rise over the baseline that passes.")
-    interval: Duration = _duration(10.0, "Time between two samples.")
-    count: int = Field(default=5, ge=1, le=100, description="How many of the last samples are judged.")
-    failure_limit: int = Field(default=3, ge=1, le=100, description="The gate fails when so many of them failed.")
-    inconclusive_limit: int = Field(
-        default=3, ge=1, le=100, description="The gate cannot say when so many gave no number."
-    )
-    timeout: Duration = _duration(5.0, "Longest time for one sample.")
-    sample_size: str | None = Field(
-        default=None, min_length=1, description="Asked as the gate is: how many events its number is made of."
-    )
-    min_sample_size: Number | None = Field(default=None, description="A number made of fewer events is none.")
-
-
-class PrometheusForm(Form):
-    url: str = Field(
-        default="", pattern=r"^$|^https?://[^\s@?#]+$", description="Address of the server, without account or query."
-    )
-    ca: str = Field(default="", description="File of the authorities that its certificate must come from.")
 
 
 class WaiverForm(Form):

@@ -15,10 +15,12 @@ from orchestrator.model.runbook import (
     Limits,
     PhaseSettings,
     PrometheusSource,
+    ReaderSettings,
     ReplicaPolicy,
     RollbackDdl,
     Waiver,
 )
+from orchestrator.runbook import forms_reads
 from orchestrator.runbook import forms_settings as forms
 from orchestrator.runbook.build import Builder
 from orchestrator.runbook.tree import Path
@@ -40,6 +42,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         if seconds <= 0:
             build.note(path, f"{path[-1]} is 0", "more than 0", "write a duration such as 100ms")
     return PhaseSettings(
+        reader=_reader(reads, build),
         engine=form.ddl.engine,
         window=form.ddl.window,
         final_lock_budget_s=form.ddl.final_lock_budget,
@@ -66,7 +69,34 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
     )
 
 
-def _check_ramp(form: forms.ReadSwitchForm, build: Builder) -> None:
+def _reader(form: forms_reads.ReadSwitchForm, build: Builder) -> ReaderSettings:
+    """Who shows the flags to applications; only the flag table takes readers back by itself."""
+    path: Path = ("phases", "read_switch")
+    wanted = {"flagd": form.flagd, "command": form.command}
+    for name, part in wanted.items():
+        if (part is not None) != (form.driver == name):
+            seen = f"driver {form.driver} {'without' if part is None else 'with'} a part {name}:"
+            build.note(path, seen, f"driver: {name} with its part, or neither", "write both, or delete the one")
+    if form.driver != "flag_table" and form.on_watcher_loss != "stay":
+        seen = f"driver {form.driver} with on_watcher_loss: back"
+        why = "write stay when that is accepted, or driver: flag_table, which takes readers back by itself"
+        build.note(path, seen, "on_watcher_loss: stay, for nothing else can be promised", why)
+    if form.command is not None:
+        if not _splits(form.command.program) or form.command.timeout <= 0:
+            where = (*path, "command")
+            build.note(where, "the program cannot be called so", "words as in a shell, and a time", "correct it")
+        return ReaderSettings("command", form.command.program, form.command.timeout)
+    return ReaderSettings("flagd", form.flagd.file) if form.flagd is not None else ReaderSettings()
+
+
+def _splits(text: str) -> bool:
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
+
+
+def _check_ramp(form: forms_reads.ReadSwitchForm, build: Builder) -> None:
     path: Path = ("phases", "read_switch", "percent")
     steps = form.percent
     if any(not 1 <= p <= 100 for p in steps):
@@ -140,7 +170,7 @@ def replicas(form: str | list[str] | forms.NoReplicasForm, build: Builder) -> Re
     return ReplicaPolicy(delayed=tuple(form.delayed))
 
 
-def gates(form: list[forms.GateForm], wanted: list[str], build: Builder) -> tuple[GateSpec, ...]:
+def gates(form: list[forms_reads.GateForm], wanted: list[str], build: Builder) -> tuple[GateSpec, ...]:
     """Gates beside those that exist by themselves; every gate that read-switch names must be there."""
     build.once(("gates",), (g.name for g in form), "gate")
     known = {*OWN_GATES, *(g.name for g in form)}
@@ -168,7 +198,7 @@ def check_throttle(form: forms.ChecksForm, gates: tuple[GateSpec, ...], build: B
             build.note(("checks", "throttle", i), seen, expected, "define it under gates: with max")
 
 
-def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
+def _gate(form: forms_reads.GateForm, at: int, build: Builder) -> GateSpec:
     path: Path = ("gates", at)
     if form.name in OWN_GATES:
         own = f"the gate {form.name} exists by itself; delete this one"
@@ -208,7 +238,7 @@ def _gate(form: forms.GateForm, at: int, build: Builder) -> GateSpec:
     )
 
 
-def prometheus(form: forms.PrometheusForm) -> PrometheusSource:
+def prometheus(form: forms_reads.PrometheusForm) -> PrometheusSource:
     """Where Prometheus is asked."""
     return PrometheusSource(form.url.rstrip("/"), form.ca)
 

@@ -10,11 +10,6 @@ _INDEX = (
     "columns, unique, visible, kind; a functional part is written in brackets among the columns",
     "build a SPATIAL index outside of a rollout, in a maintenance window",
 )
-_READER = (
-    "readers other than the flag table are not supported",
-    "driver: flag_table",
-    "let the applications ask the flag table; see docs/applications.md",
-)
 UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("contract", "columns", "*", "auto_increment"): (
         "a new AUTO_INCREMENT column is not supported: it rebuilds the table and blocks writes",
@@ -43,8 +38,6 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
         "driver: triggers",
         "leave it out",
     ),
-    ("phases", "read_switch", "flagd"): _READER,
-    ("phases", "read_switch", "command"): _READER,
 }
 CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
     ("contract", "renames"): (
@@ -56,7 +49,6 @@ CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
         "auto, native and gh-ost are what there is",
     ),
     ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),
-    ("phases", "read_switch", "driver"): ("other readers are not supported", "flag_table is what there is"),
 }
 
 

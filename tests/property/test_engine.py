@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.engine import Ended, Paused
 from orchestrator.errors import ConfigurationError, Held, PhaseFailed, RolloutError, UsageError
 from orchestrator.model.outcome import Outcome, Result
-from orchestrator.model.runbook import RollbackDdl
+from orchestrator.model.runbook import ReaderSettings, RollbackDdl
 from orchestrator.model.state import FORWARD, Ask, State
 from tests.support.world import RUNBOOK, Died, Stage
 
@@ -205,6 +205,16 @@ def test_a_rollback_to_a_stage_that_is_not_done_changes_nothing() -> None:
     with pytest.raises(Held, match="verify is not done"):
         stage.commands.rollback("verify", ())
     assert stage.world.effective() == 100
+
+
+def test_finish_wants_somebody_to_vouch_where_readers_of_the_flag_cannot_be_seen() -> None:
+    stage = Stage()
+    stage.with_runbook(reader=ReaderSettings("flagd", "/flags.json"), stays=True)
+    forward(stage)
+    with pytest.raises(Held, match="whether applications still ask flagd for the flags cannot be seen"):
+        stage.commands.finish(False, ())
+    stage.commands.finish(True, ())
+    assert stage.record.state is State.FINISHED
 
 
 def test_with_drop_the_way_back_takes_the_columns_too() -> None:

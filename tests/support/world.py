@@ -100,6 +100,14 @@ class WorldFlags:
     def __init__(self, world: World) -> None:
         self._w = world
 
+    said = ""
+
+    def beside(self, new_writes: bool, percent: int) -> tuple[str, ...]:
+        return ()
+
+    def clear(self) -> None:
+        """There is nothing outside of the world."""
+
     def read(self) -> FlagFacts:
         expired = self._w.expires_at <= self._w.now_s
         return FlagFacts(True, self._w.new_writes, self._w.percent, expired, None, self._w.flag_epoch)

@@ -304,6 +304,15 @@ class TestKeys:
             ("gates:\n- {name: a, sql: S, max: 0}\n- {name: a, sql: S, max: 0}", 15, ("twice",)),
             ("waivers:\n- {rule: a, reason: b, until: '2031-02-30'}", 14, ("calendar",)),
             ("waivers:\n- {rule: a, reason: b, until: tomorrow}", 14, ("until",)),
+            ("phases: {read_switch: {driver: flagd, on_watcher_loss: stay}}", 13, ("without a part flagd",)),
+            ("phases: {read_switch: {driver: flagd, flagd: {file: /f}}}", 13, ("on_watcher_loss: back",)),
+            ("phases: {read_switch: {flagd: {file: /f}}}", 13, ("with a part flagd",)),
+            ("phases: {read_switch: {driver: flagd, flagd: {file: f}}}", 13, ("flagd.file",)),
+            (
+                'phases: {read_switch: {driver: command, command: {program: "\'"}, on_watcher_loss: stay}}',
+                13,
+                ("cannot be called",),
+            ),
             ("notify: {command: 'a \"b'}", 13, ("cannot be split",)),
             ("replicas: [db-2]", 13, ("db-2",)),
             ("replicas: {}", 13, ("neither",)),
@@ -320,8 +329,6 @@ class TestKeys:
         [
             (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
-            (lambda t: t + "phases: {read_switch: {driver: flagd}}\n", ("not supported", "flag_table")),
-            (lambda t: t + "phases: {read_switch: {driver: command}}\n", ("not supported", "flag_table")),
             (
                 lambda t: t.replace("mappings:", "  renames: [{from: a, to: b}]\nmappings:"),
                 ("renames", "forward: copy"),

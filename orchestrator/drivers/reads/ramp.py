@@ -42,16 +42,20 @@ class RampDriver:
     def describe(self, step: ReadsStep) -> Sequence[str]:
         match step:
             case OpenWrites():
-                lines = flag_sql.describe_open(self._runbook.id, step.ttl_s, self._schema)
+                lines = (
+                    *flag_sql.describe_open(self._runbook.id, step.ttl_s, self._schema),
+                    *self._flags.beside(True, 0),
+                )
                 return lines if step.ttl_s is not None else (*lines, _STAYS)
             case SetPercent():
                 lasts = "never expiring" if step.ttl_s is None else "renewed on every beat"
                 held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; {lasts}"
-                return (*flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s, self._schema), held)
+                row = flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s, self._schema)
+                return (*row, *self._flags.beside(True, step.percent), held)
             case KeepFlags():
                 return flag_sql.describe_keep(self._runbook.id, self._runbook.phases.percents[-1], self._schema)
             case LowerFlags():
-                return flag_sql.describe_lower(self._runbook.id, self._schema)
+                return (*self._flags.beside(False, 0), *flag_sql.describe_lower(self._runbook.id, self._schema))
             case MeasureBaselines():
                 return tuple(f"-- sample {name}: {self._runbook.gate(name).argument or 'drift'}" for name in step.gates)
             case CloseRollout():
@@ -82,7 +86,7 @@ class RampDriver:
         """Everything here may be done again; a percent step must be held again, so it is never found done."""
         if isinstance(step, LowerFlags):
             flag = self._flags.read()
-            return Seen.ABSENT if flag.new_writes or flag.read_percent else Seen.PRESENT
+            return Seen.ABSENT if flag.raised else Seen.PRESENT
         return Seen.ABSENT
 
     def abandon(self, step: ReadsStep) -> Outcome:
@@ -137,6 +141,7 @@ class RampDriver:
     def _hold(self, step: SetPercent, beat: Beat) -> Outcome:
         began = self._clock.monotonic()
         self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
+        said = f"; it was said: {self._flags.said}" if self._flags.said else ""
         runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
         under_way: dict[str, Sampling] = {}
         held_s, last, renewed_at = 0.0, began, began
@@ -157,7 +162,7 @@ class RampDriver:
                 return self._failed(beat, bad, runs)
             if held_s >= step.hold_s and not under_way and all(r.word is GateWord.PASS for r in runs):
                 figures = {"percent": float(step.percent), "held_s": now - began}
-                return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s", figures=figures)
+                return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s{said}", figures=figures)
             self._clock.sleep(_TICK_S)
 
     def _sampled(self, run: GateRun, under_way: dict[str, Sampling], now: float) -> GateRun:

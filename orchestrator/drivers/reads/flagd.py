@@ -1,0 +1,147 @@
+"""The flag definition file of flagd (OpenFeature): readers by ``fractional`` targeting, new writes as a plain flag.
+
+The file is ours alone: it names its rollout, its epoch and a version that counts. It is written beside and renamed, so
+that a reader sees the old document or the new one, never half of one; writers of one machine take turns.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from orchestrator.drivers.reads.board import BoardFailed, Shown
+
+_SCHEMA = "https://flagd.dev/schema/v0/flags.json"
+_MOST_BYTES = 1 << 20
+
+
+def flag_names(rollout: str) -> tuple[str, str]:
+    """Keys of the two flags: whether new columns may be written, and whether an entity is read by them."""
+    return f"{rollout}-new-writes", f"{rollout}-reads-new"
+
+
+def document(rollout: str, stamp: tuple[int, int], shown: Shown) -> dict[str, Any]:
+    """The whole file. ``stamp``: epoch and version. An application gives the row's key as ``targetingKey``; the same
+    key stays on the same side while the percent rises, because flagd cuts one line of buckets at the percent."""
+    new_writes, percent = shown
+    writes, reads = flag_names(rollout)
+    split: dict[str, Any] = {}
+    if 0 < percent < 100:
+        seed = {"cat": [{"var": "$flagd.flagKey"}, {"var": "targetingKey"}]}
+        split = {"targeting": {"fractional": [seed, ["on", percent], ["off", 100 - percent]]}}
+    return {
+        "$schema": _SCHEMA,
+        "metadata": {"rollout": rollout, "epoch": stamp[0], "version": stamp[1], "readPercent": percent},
+        "flags": {writes: _flag(on=new_writes), reads: _flag(on=percent >= 100) | split},
+    }
+
+
+def _flag(*, on: bool) -> dict[str, Any]:
+    return {"state": "ENABLED", "variants": {"on": True, "off": False}, "defaultVariant": "on" if on else "off"}
+
+
+class FlagdFile:
+    """Implements Board."""
+
+    def __init__(self, path: Path, rollout: str) -> None:
+        self._path = path
+        self._rollout = rollout
+
+    @property
+    def name(self) -> str:
+        return f"the flagd file {self._path}"
+
+    def show(self, epoch: int, shown: Shown) -> str:
+        with self._alone() as folder:
+            lowers = shown == (False, 0)
+            stands = self._read(whole=not lowers)
+            before, version = (stands["metadata"]["epoch"], stands["metadata"]["version"]) if stands else (0, 0)
+            if epoch < before and not lowers:
+                raise BoardFailed(f"it was written under epoch {before}, we act under {epoch}")
+            self._write(document(self._rollout, (max(epoch, before), version + 1), shown), folder)
+        return ""
+
+    def seen(self) -> Shown:
+        stands = self._read()
+        if stands is None:
+            return False, 0
+        writes, _ = flag_names(self._rollout)
+        return stands["flags"][writes]["defaultVariant"] == "on", stands["metadata"]["readPercent"]
+
+    def describe(self, shown: Shown) -> str:
+        return f"-- {self._path} is written anew: new writes {'on' if shown[0] else 'off'}, readers {shown[1]} %"
+
+    def by_hand(self, shown: Shown) -> str:
+        return f"rollout abort writes it; or write defaultVariant {'on' if shown[0] else 'off'} for both flags"
+
+    def clear(self) -> None:
+        try:
+            if self._read() is not None:
+                self._path.unlink()
+        except OSError as error:
+            raise BoardFailed(_told(error)) from error
+
+    def _read(self, *, whole: bool = True) -> dict[str, Any] | None:
+        """The document as we wrote it; None when there is none. Anything else is somebody's, and is not touched; with
+        ``whole`` off, one of ours that somebody changed is read, because it is about to be lowered."""
+        try:
+            with self._path.open("rb") as file:
+                found = json.loads(file.read(_MOST_BYTES))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise BoardFailed(f"it cannot be read: {_told(error)}") from error
+        try:
+            about = found["metadata"]
+            ours = document(about["rollout"], (about["epoch"], about["version"]), _shown_in(found))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BoardFailed("it is not a file that rollout wrote") from error
+        if about["rollout"] != self._rollout:
+            raise BoardFailed(f"it belongs to the rollout {about['rollout']}")
+        if whole and ours != found:
+            raise BoardFailed("somebody else changed it")
+        return dict(found)
+
+    def _write(self, document: dict[str, Any], folder: int) -> None:
+        """Beside, to the disk, then renamed: never half. Read again by whoever called."""
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                json.dump(document, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.chmod(0o644)
+            beside.replace(self._path)
+            os.fsync(folder)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise BoardFailed(f"it cannot be written: {_told(error)}") from error
+
+    @contextmanager
+    def _alone(self) -> Iterator[int]:
+        """One writer at a time on this machine; the folder is locked, so that no lock file is left."""
+        try:
+            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise BoardFailed(f"its folder cannot be used: {_told(error)}") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield folder
+        finally:
+            os.close(folder)
+
+
+def _shown_in(found: dict[str, Any]) -> Shown:
+    about = found["metadata"]
+    writes, _ = flag_names(about["rollout"])
+    return found["flags"][writes]["defaultVariant"] == "on", about["readPercent"]
+
+
+def _told(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)[:120]
