@@ -9,7 +9,7 @@ from typing import Literal
 from orchestrator.model.facts import Facts, Need, Presence
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import InstallTrigger, LowerFlags, Soak, Step
+from orchestrator.model.step import InstallTrigger, LowerFlags, Soak, Step, TryMirror
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, flag_of, key_problems, mirror_of, shape_of, sweep, value_problems
 
@@ -17,7 +17,7 @@ NAME = "shadow-write"
 
 
 class ShadowWrite:
-    """UPDATE trigger first, then INSERT, then the sweep, then a soak under watch, then drift 0 over the whole table."""
+    """The trial, the UPDATE trigger, then INSERT, then the sweep, a soak under watch, drift 0 over the whole table."""
 
     name = NAME
     entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER})
@@ -45,7 +45,14 @@ class ShadowWrite:
         if not runbook.contract.mappings:
             return ()
         missing = self._installation(runbook, facts)
-        return (*self._readers_back(facts, record, missing), *missing, *self._proof(runbook, record))
+        trial = self._trial(runbook, facts, record) if missing else ()
+        return (*self._readers_back(facts, record, missing), *trial, *missing, *self._proof(runbook, record))
+
+    def _trial(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
+        """Once a visit. A mirror that is missing while both are written must stand again first: it was tried before."""
+        if record.both_written or "try-mirror" in record.done_steps:
+            return ()
+        return (TryMirror(table=runbook.table, family=shape_of(facts).family),)
 
     def _readers_back(self, facts: Facts, record: Record, missing: Sequence[Step]) -> Sequence[Step]:
         """A mirror that was lost behind our back may have left readers on the new column: they go back first."""

@@ -23,6 +23,7 @@ from orchestrator.drivers.reads.sampling import Samples
 from orchestrator.drivers.rows.compare import CompareDriver
 from orchestrator.drivers.rows.fill import FillDriver
 from orchestrator.drivers.rows.replica import ReplicaCompareDriver
+from orchestrator.drivers.shadow.trial import MirrorTrialDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
 from orchestrator.drivers.waiting import WaitDriver
 from orchestrator.engine import Commands, Parts
@@ -174,6 +175,7 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
     )
     reads = ("open-writes", "set-percent", "keep-flags", "lower-flags", "measure-baselines", "close-rollout")
     table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native) | {"try-ddl": TrialDriver(site)}
+    table["try-mirror"] = MirrorTrialDriver(site)
     table |= dict.fromkeys(("install-trigger", "remove-mirror"), triggers)
     table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
     table |= dict.fromkeys(reads, ramp)

@@ -49,6 +49,7 @@ def plan_words(plan: Plan) -> dict[str, Any]:
         "budgets": [{"name": b.name, "need": b.need, "have": b.have, "fits": b.fits} for b in plan.budgets],
         "checks": checks_words(plan.verdicts),
         "problems": problem_words(plan.problems),
+        "trial": plan.record.trial,
         "waivers": [{"rule": w.rule, "reason": w.reason, "until": w.until} for w in plan.waivers],
     }
 
@@ -81,6 +82,8 @@ def plan_text(plan: Plan, *, sql: bool) -> str:
         found = [(c.name, c.mapping, c.rows, " ".join(c.keys)) for c in meter.classes]
         lost = table(found, ("going back loses", "mapping", "rows", "sample keys"))
         parts.append(lost if found else " going back loses nothing")
+    if plan.record.trial:
+        parts.append(f" trial of the mirror: {plan.record.trial}")
     if plan.budgets:
         fits = {True: "yes", False: "NO", None: "cannot say"}
         rows2 = [(b.name, b.need, b.have, fits[b.fits]) for b in plan.budgets]

@@ -22,6 +22,7 @@ from orchestrator.model.step import (
     OpenWrites,
     RemoveMirror,
     Step,
+    TryMirror,
     step_key,
 )
 
@@ -60,6 +61,8 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
             # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
             still = tuple(s for s in changed.done_steps if s not in _SWEPT)
             changed = replace(changed, walk=record.walk + 1, done_steps=still)
+        case TryMirror():
+            changed = replace(changed, trial=outcome.note)
         case RemoveMirror():
             left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
             changed = replace(changed, both_written=False, on_conflict="", done=left)

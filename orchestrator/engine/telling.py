@@ -30,6 +30,7 @@ _WORDS = {
     "ghost-alter": "the table filled anew by gh-ost and swapped in",
     "add-foreign-key": "foreign keys INPLACE, proven",
     "fill": "keyed pass",
+    "try-mirror": "trial of the mirror on scratch copies",
     "install-trigger": "triggers",
     "soak": "soak",
     "compare": "full comparison",

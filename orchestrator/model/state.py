@@ -144,7 +144,7 @@ class Record:
     backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
     of being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
     ``columns_added``, ``indexes_added``, ``foreign_keys_added`` and ``checks_added`` are what ddl added: all else of
-    the contract was there, and is somebody's.
+    the contract was there, and is somebody's. ``trial``: what the last trial of the mirror showed, "" before the first.
     """
 
     id: str
@@ -173,6 +173,7 @@ class Record:
     foreign_keys_added: tuple[str, ...] = ()
     checks_added: tuple[str, ...] = ()
     note: str = ""
+    trial: str = ""
 
     @property
     def next_phase(self) -> str | None:

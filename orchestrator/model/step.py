@@ -73,6 +73,7 @@ __all__ = [
     "StepClass",
     "Truth",
     "TryDdl",
+    "TryMirror",
     "WaitStep",
     "step_class",
     "step_key",
@@ -122,6 +123,15 @@ class Compare:
     purpose: Literal["drift", "verify", "newest"]
     relation: Truth
     target_time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryMirror:
+    """The mirror on scratch copies of the family, before its first trigger: the application must notice nothing."""
+
+    kind: Literal["try-mirror"] = "try-mirror"
+    table: TableName
+    family: tuple[TableName, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +250,7 @@ RowsStep = Fill | Compare
 MirrorStep = InstallTrigger | RemoveMirror
 ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
 WaitStep = Soak | CatchUp | Drain | Quiet
-Step = DdlStep | RowsStep | MirrorStep | ReadsStep | WaitStep
+Step = DdlStep | RowsStep | TryMirror | MirrorStep | ReadsStep | WaitStep
 
 
 def step_class(step: Step) -> StepClass:
@@ -256,7 +266,7 @@ def step_class(step: Step) -> StepClass:
             return StepClass.READS
         case LowerFlags():
             return StepClass.URGENT
-        case TryDdl() | CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
+        case TryDdl() | TryMirror() | CatchUp() | MeasureBaselines() | Drain() | Quiet() | CloseRollout():
             return StepClass.PASSIVE
 
 

@@ -56,7 +56,7 @@ def try_keys(
     # Columns that have no default get one from the server then, whatever their type is.
     session.pin("sql_mode", _LENIENT)
     try:
-        rows = list(_rows(here, table, keys, shapes))
+        rows = list(chain_rows(here, table, keys, shapes))
         return [_tried(session, rows, *statement) for statement in _statements(here, table, keys, shapes)]
     finally:
         session.pin("sql_mode", SQL_MODE)
@@ -106,10 +106,7 @@ def _statements(
 ) -> Iterator[tuple[str, TableName, str]]:
     """Of every table that the new rows hang on, and of the table itself: its first row goes, and changes its key. And a
     row comes that names no new column, as the old application writes it."""
-    row = _values(here.shapes[table], _CHAIN + 2, {})
-    for key in here.shapes[table].foreign_keys:
-        if key.references != table:
-            row |= _pointing(key, shapes, here, 1)
+    row = needed_values(here, table, shapes, _CHAIN + 2)
     yield "INSERT of a row that names no new column", _NOBODY, sql.insert_row(here.of(table), row, here.tag)
     for of in _involved(table, keys, shapes):
         shape = shapes[of]
@@ -130,7 +127,7 @@ def _involved(table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> l
     return [table, *dict.fromkeys(p for p in parents if p != table)]
 
 
-def _rows(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> Iterator[str]:
+def chain_rows(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> Iterator[str]:
     """One row of each parent, then the chain: each row names the parents' row and the row before it."""
     for parent in _involved(table, keys, shapes)[1:]:
         yield sql.insert_row(here.of(parent), _values(shapes[parent], 1, {}), here.tag)
@@ -155,6 +152,15 @@ def _pointing(key: ForeignKey, shapes: Shapes, here: FamilyCopy, at: int) -> dic
     values = _values(parent, at, {})
     pairs = zip(key.columns, key.referenced_columns, strict=True)
     return {child: values[referenced] for child, referenced in pairs if referenced in values}
+
+
+def needed_values(here: FamilyCopy, table: TableName, shapes: Shapes, number: int) -> dict[str, str]:
+    """Column → literal of one more row, as the application of before wrote it: what it must name, and its parents."""
+    row = _values(here.shapes[table], number, {})
+    for key in here.shapes[table].foreign_keys:
+        if key.references != table:
+            row |= _pointing(key, shapes, here, 1)
+    return row
 
 
 def _values(shape: Shape, number: int, named: dict[str, str]) -> dict[str, str]:

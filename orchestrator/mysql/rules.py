@@ -50,7 +50,11 @@ class Rule(Protocol):
         ...
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
-        """(condition, value): for an assignment that is done only where the condition holds."""
+        """(condition, value): for an assignment in a trigger, done only where the condition holds.
+
+        There a column that takes no NULL may hold one: the server makes 0 or '' of it, or an error, after the trigger.
+        A NULL that the trigger itself sets is an error under any mode.
+        """
         ...
 
     def loss_name(self, ref: Ref) -> str:
@@ -130,6 +134,8 @@ class ConversionRule:
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
         """A value that may raise is computed in the condition first: a SET that raises could leave NULL behind."""
         ok, value = self.ok(ref), self.value(ref)
+        if self.columns and not self.target.null and not self.nullable:
+            return both(ok, f"{value} IS NOT NULL"), value
         return f"ISNULL({value}) IN (0, 1)" if ok is None and self.may_raise else ok, value
 
     def loss_name(self, ref: Ref) -> str:
@@ -193,8 +199,9 @@ class MapRule:
         return f"NOT ({same(self.target, target, self.or_else(ref, read(self.target, target)))})"
 
     def guarded(self, ref: Ref) -> tuple[str | None, str]:
-        """Without a condition: what is not known, or does not fit, leaves the target's own value."""
-        return None, self.or_else(ref, read(self.target, ref(self.target.name)))
+        """What is not known, or does not fit, leaves the target's own value."""
+        target = ref(self.target.name)
+        return None if self.target.null else f"{target} IS NOT NULL", self.or_else(ref, read(self.target, target))
 
     def loss_name(self, ref: Ref) -> str:
         return f"CONVERT({read(self.source, ref(self.source.name))} USING utf8mb4)"

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from orchestrator.errors import RunbookError
-from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableName, Unmapped, ValueMap
+from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableName, Unmapped, ValueMap, Winner
 from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
@@ -258,6 +259,36 @@ def test_what_does_not_fit_leaves_the_partner_and_hurts_nobody(primary: Server, 
     for mode in ("", STRICT):
         says(primary, schema, "REPLACE INTO t (id, title, a) VALUES (1, 'a title of some length', 999)", mode=mode)
         assert made.all("title, n, cut, m") == [("a title of some length", None, "a title ", 0)]
+
+
+@pytest.mark.parametrize("winner", [Winner.NEW, Winner.OLD])
+def test_null_into_a_column_that_takes_none_passes_where_it_passed(
+    primary: Server, schema: str, winner: Winner
+) -> None:
+    """Without strict mode the server makes 0 or '' of it, after the trigger, which sees the NULL."""
+    ddl = """CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, s VARCHAR(9) NOT NULL, b INT NOT NULL);
+      INSERT INTO t VALUES (1, 5, 'x', 7)"""
+    columns = (new_column("n", "bigint", "0"), new_column("m", "varchar(9)", "p"), new_column("c", "bigint", "0"))
+    there, back = values(x="p", y="q"), values(p="x", q="y")
+    mappings = (
+        Mapping("n", "a", Expression("a * 1000"), Expression("n DIV 1000"), on_conflict=winner),
+        Mapping("m", "s", there, back, on_conflict=winner),
+        Mapping("c", "b", Copy(), Copy(), on_conflict=winner),
+    )
+    made = mirrored(primary, schema, ddl, columns, *mappings)
+    made.expand()
+    made.fill(made.mirror())
+    for said in (
+        "a = NULL, s = NULL, b = NULL",
+        "n = NULL, m = NULL, c = NULL",
+        "s = NULL, m = 'odd', a = NULL, n = 7",
+    ):
+        says(primary, schema, f"UPDATE t SET {said}", mode="")
+        with pytest.raises(pymysql.err.MySQLError) as caught:
+            says(primary, schema, f"UPDATE t SET {said}", mode=STRICT)
+        assert caught.value.args[0] == 1048
+    says(primary, schema, "REPLACE INTO t (id, a, s, b) VALUES (1, 5, 'x', 7), (2, NULL, NULL, NULL)", mode="")
+    assert made.all("a, s, b") == [(5, "x", 7), (0, "", 0)]
 
 
 def test_an_expression_that_raises_is_swallowed(primary: Server, schema: str) -> None:

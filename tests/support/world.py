@@ -293,6 +293,7 @@ KINDS = [
     "set-default",
     "count-duplicates",
     "try-ddl",
+    "try-mirror",
     "add-check",
     "drop-check",
     "drop-columns",

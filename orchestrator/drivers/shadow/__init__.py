@@ -1,5 +1,6 @@
 """What keeps old and new columns together, whoever writes."""
 
+from orchestrator.drivers.shadow.trial import MirrorTrialDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
 
-__all__ = ["TriggerDriver"]
+__all__ = ["MirrorTrialDriver", "TriggerDriver"]
