@@ -75,21 +75,18 @@ def plan_text(plan: Plan, *, sql: bool) -> str:
     parts = [_headline(plan)]
     rows = [(s.number or "", s.name, s.what, s.blocks, s.takes, s.way_back) for s in plan.stages]
     parts.append(table(rows, ("#", "stage", "what happens", "blocks the application", "takes", "way back")))
-    parts += [f" {s.name}: not planned yet: {s.problem}" for s in plan.stages if s.problem]
+    parts += plan.remarks
     parts += [f" waived {w.rule}{f' until {w.until}' if w.until else ''}: {w.reason}" for w in plan.waivers]
     meter = plan.facts.meter.value if plan.facts.meter is not None else None
     if meter is not None:
         found = [(c.name, c.mapping, c.rows, " ".join(c.keys)) for c in meter.classes]
         lost = table(found, ("going back loses", "mapping", "rows", "sample keys"))
         parts.append(lost if found else " going back loses nothing")
-    if plan.record.trial:
-        parts.append(f" trial of the mirror: {plan.record.trial}")
     if plan.budgets:
         fits = {True: "yes", False: "NO", None: "cannot say"}
-        rows2 = [(b.name, b.need, b.have, fits[b.fits]) for b in plan.budgets]
-        parts.append(table(rows2, ("budget", "need", "have", "fits")))
-    if plan.verdicts:
-        parts.append(checks_text(plan.verdicts))
+        needs = ((b.name, b.need, b.have, fits[b.fits]) for b in plan.budgets)
+        parts.append(table(list(needs), ("budget", "need", "have", "fits")))
+    parts += [checks_text(plan.verdicts)] if plan.verdicts else []
     if sql:
         parts += [_statements(s.name, x) for s in plan.stages for x in s.steps]
     else:

@@ -89,6 +89,12 @@ class Plan:
     def something_to_do(self) -> bool:
         return any(s.steps or s.problem for s in self.stages)
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Why stages are not planned yet, and what the last trial of the mirror showed, each in a line."""
+        unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
+        return (*unplanned, *((f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()))
+
 
 class Planner:
     def __init__(self, parts: Parts) -> None:

@@ -65,7 +65,7 @@ def try_keys(
 def describe_keys(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> list[str]:
     """The statements of ``try_keys``; it sends the rows anew before each of the others, and takes all back."""
     tried = (statement for _, _, statement in _statements(here, table, keys, shapes))
-    return [*_rows(here, table, keys, shapes), *tried]
+    return [*chain_rows(here, table, keys, shapes), *tried]
 
 
 def expanded(here: FamilyCopy, table: TableName, columns: Sequence[Column]) -> Shapes:

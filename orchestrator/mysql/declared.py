@@ -17,12 +17,13 @@ _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 @dataclass(frozen=True, slots=True)
 class Declared:
     """``arguments``: a literal for each ``?``; ``writes``: mapped columns that it names. ``problem``: why it cannot be
-    run on a copy, "" when it can."""
+    run on a copy, "" when it can. ``counts``: the number of rows that it touches means something (not with REPLACE)."""
 
     text: str
     arguments: tuple[str, ...] = ()
     writes: frozenset[str] = frozenset()
     problem: str = ""
+    counts: bool = True
 
 
 def declared(contract: Contract, shape: Shape) -> tuple[Declared, ...]:
@@ -43,7 +44,7 @@ def _declared(text: str, contract: Contract, shape: Shape) -> Declared | None:
         return Declared(text, problem=f"{text} was left out: it names the schema, and would reach production")
     mapped = {m.new.lower() for m in contract.mappings} | {(m.old or "").lower() for m in contract.mappings}
     names = frozenset(t.identifier for t in tokens if t.kind in _NAMES)
-    return Declared(text, _arguments(tokens, shape), names & mapped)
+    return Declared(text, _arguments(tokens, shape), names & mapped, counts=tokens[0].word != "REPLACE")
 
 
 def _arguments(tokens: list[Token], shape: Shape) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Contract, TableName
 from orchestrator.model.facts import Trigger
 from orchestrator.mysql import quote
-from orchestrator.mysql.cascades import chain_rows, copies_now, needed_values
+from orchestrator.mysql.cascades import chain_rows, needed_values
 from orchestrator.mysql.declared import Declared, declared
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.family_copy import FamilyCopy
@@ -56,19 +56,20 @@ def client_settings(session: Session) -> tuple[Setting, ...]:
 class MirrorTrial:
     """One run on one scratch copy; ``relation`` None: without the mirror. Raises ServerError, RunbookError."""
 
-    def __init__(self, here: FamilyCopy, contract: Contract, relation: Relation, *, mirrored: bool) -> None:
+    def __init__(
+        self, session: Session, here: FamilyCopy, contract: Contract, relation: Relation, *, mirrored: bool
+    ) -> None:
         self._here = here
-        self._session = here.session
+        self._session = session
         self._contract = contract
         self._relation = relation
         self._mirrored = mirrored
         shape = here.shapes[contract.table]
         self._shape = shape
         key = tuple(c for name in shape.key if (c := shape.column(name)) is not None)
-        shapes = copies_now(here)
         new = {m.new for m in contract.mappings}
         rows = {
-            n: {c: v for c, v in needed_values(here, contract.table, shapes, n).items() if c not in new}
+            n: {c: v for c, v in needed_values(here, contract.table, here.shapes, n).items() if c not in new}
             for n in (sql.FIRST, *range(sql.FRESH, 20))
         }
         self._target = Target(here.of(contract.table), key, rows)
@@ -99,32 +100,23 @@ class MirrorTrial:
         """Some rows with what the backfill leaves in them, then the application's triggers, then the mirror."""
         # Columns that have no default get one from the server then, whatever their type is.
         self._session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION', timestamp = %s", (_MOMENT,))
-        for row in chain_rows(self._here, self._contract.table, (), copies_now(self._here)):
+        for row in chain_rows(self._here, self._contract.table, (), self._here.shapes):
             self._session.execute(row)
         sets = ", ".join(f"{_cell(c)} = {value}" for c, value in self._relation.assignments(_cell))
         self._session.execute(f"UPDATE IGNORE {quote.table(self._target.table)} t SET {sets}")
-        for table, shape in self._here.shapes.items():
-            for trigger in sorted(shape.triggers, key=lambda t: t.order):
-                if not trigger.name.startswith(MIRROR_PREFIX):
-                    self._copy_trigger(table, trigger, found)
+        theirs, found.left_out = their_triggers(self._here)
+        for trigger, text in theirs:
+            try:
+                self._session.execute("SET SESSION sql_mode = %s", (trigger.sql_mode,))
+                self._session.execute(text)
+            except ServerError as error:
+                if error.cure is not Cure.STOP:
+                    raise
+                found.left_out.append(f"the trigger {trigger.name} was left out: {error.number} {error.text}")
         if self._mirrored:
             self._session.execute("SET SESSION sql_mode = ''")
             for event in ("update", "insert"):
                 self._session.execute(trigger_text(self._relation, self._target.table, event, self._here.tag))
-
-    def _copy_trigger(self, table: TableName, trigger: Trigger, found: Run) -> None:
-        if reason := _reaches_out(trigger.body, table.schema):
-            found.left_out.append(f"the trigger {trigger.name} of {table} was left out: it names {reason}")
-            return
-        copy = self._here.of(table)
-        text = sql.application_trigger(copy, trigger.name, trigger.timing, trigger.event, trigger.body, self._here.tag)
-        try:
-            self._session.execute("SET SESSION sql_mode = %s", (trigger.sql_mode,))
-            self._session.execute(text)
-        except ServerError as error:
-            if error.cure is not Cure.STOP:
-                raise
-            found.left_out.append(f"the trigger {trigger.name} of {table} was left out: {error.number} {error.text}")
 
     def _cases(self, said: Sequence[Declared], *, first: bool) -> Iterator[Case]:
         """All of them under the server's own settings; under others what a mode or a zone can change."""
@@ -139,7 +131,9 @@ class MirrorTrial:
         following = {d.new.name.lower() for d in self._relation.derived if d.follows}
         for one in said:
             if not one.problem:
-                yield sql.declared_case(one.text, one.arguments, one.writes, counts=not one.writes & following)
+                yield sql.declared_case(
+                    one.text, one.arguments, one.writes, counts=one.counts and not one.writes & following
+                )
 
     def _mapped(self) -> list[tuple[Column, bool]]:
         """Every column that a mapping reads or sets, but for the key, and for those that follow, which are the mirror's
@@ -209,6 +203,20 @@ class MirrorTrial:
                 return 0.0
             taken.append((time.perf_counter() - began) / max(1, len(statements)) * 1e6)
         return round(median(taken), 1)
+
+
+def their_triggers(here: FamilyCopy) -> tuple[list[tuple[Trigger, str]], list[str]]:
+    """The application's triggers as they are made on the copies, in their order; and why some are left out."""
+    made, left_out = list[tuple[Trigger, str]](), list[str]()
+    for table, shape in here.shapes.items():
+        for trigger in sorted(shape.triggers, key=lambda t: t.order):
+            if trigger.name.startswith(MIRROR_PREFIX):
+                continue
+            if reason := _reaches_out(trigger.body, table.schema):
+                left_out.append(f"the trigger {trigger.name} of {table} was left out: it names {reason}")
+            else:
+                made.append((trigger, sql.application_trigger(here.of(table), trigger, here.tag)))
+    return made, left_out
 
 
 def trigger_text(relation: Relation, copy: TableName, event: str, tag: str) -> str:

@@ -40,6 +40,7 @@ ALL_KINDS = {
     "add-foreign-key",
     "prove-foreign-key",
     "fill",
+    "try-mirror",
     "install-trigger",
     "soak",
     "compare",

@@ -7,19 +7,21 @@ the mapping that would carry them, and what a statement costs with and without t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
-from orchestrator.model.contract import Column, TableName
+from orchestrator.model.contract import Column
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, goes_on, stopped_by
 from orchestrator.model.step import TryMirror
 from orchestrator.model.types import Family
 from orchestrator.mysql.errno import ServerError
-from orchestrator.mysql.family_copy import copy_schema, family_copy, remove_family_copy
-from orchestrator.mysql.mirror_trial import MirrorTrial, client_settings, trigger_text
+from orchestrator.mysql.family_copy import family_copy, lay_out, remove_family_copy
+from orchestrator.mysql.mirror_trial import MirrorTrial, client_settings, their_triggers, trigger_text
 from orchestrator.mysql.noticed import Difference, Run, Setting, differences
 from orchestrator.mysql.relation import Relation, load_relation
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
-from orchestrator.mysql.sql import family_copy as sql
+from orchestrator.mysql.sql.family_copy import drop_schema
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
@@ -35,19 +37,19 @@ class MirrorTrialDriver:
 
     def describe(self, step: TryMirror) -> Sequence[str]:
         """The statements that make the copies and the triggers; what is tried on them is counted when it ran."""
-        tag, schema = self._site.tag("scratch"), copy_schema(self._site)
-        copies = {t: TableName(schema, t.name) for t in step.family}
         try:
-            relation = self._relation(step)
+            with closing(self._site.connect("look")) as session:
+                here = lay_out(self._site, session, step.family)
+                relation = self._relation(session, step)
         except ServerError as error:
             raise told(error, "while the trial was written out") from error
-        mirrors = (trigger_text(relation, copies[step.table], event, tag) for event in ("update", "insert"))
+        mirrors = (trigger_text(relation, here.of(step.table), event, here.tag) for event in ("update", "insert"))
         return (
-            sql.create_schema(schema, tag),
-            *(sql.copy_table(t, c, tag) for t, c in copies.items()),
+            *here.statements,
+            *(text for _, text in their_triggers(here)[0]),
             *mirrors,
             "-- then every kind of statement with the edges of each mapped column, without those two and with them",
-            sql.drop_schema(schema, tag),
+            drop_schema(here.schema, here.tag),
         )
 
     def apply(self, step: TryMirror, beat: Beat) -> Outcome:
@@ -66,30 +68,23 @@ class MirrorTrialDriver:
         remove_family_copy(self._site)
         return Outcome(Result.DONE, "the scratch copies are gone")
 
-    def _relation(self, step: TryMirror) -> Relation:
-        session = self._site.connect("scratch")
-        try:
-            shape = read_shape(session, step.table)
-            if shape is None:
-                return Relation((), ())
-            return load_relation(session, self._site.runbook.contract, shape)
-        finally:
-            session.close()
+    def _relation(self, session: Session, step: TryMirror) -> Relation:
+        shape = read_shape(session, step.table)
+        return Relation((), ()) if shape is None else load_relation(session, self._site.runbook.contract, shape)
 
     def _tried(self, step: TryMirror, beat: Beat) -> Outcome:
-        relation, runs, columns = self._relation(step), list[Run](), tuple[Column, ...]()
-        listening = _Listening(beat)
+        contract, runs, listening = self._site.runbook.contract, list[Run](), _Listening(beat)
         for mirrored in (False, True):
             listening(0)
-            with family_copy(self._site, step.family) as here:
-                settings = client_settings(here.session)
-                trial = MirrorTrial(here, self._site.runbook.contract, relation, mirrored=mirrored)
-                run = trial.run(settings if not runs else self._same(runs[0]), listening)
+            with family_copy(self._site, step.family) as (session, here):
+                settings = self._same(runs[0]) if runs else client_settings(session)
+                relation = self._relation(session, step)
+                trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored)
+                run = trial.run(settings, listening)
             if run is None:
                 return stopped_by(listening.last)
             runs.append(run)
-            columns = trial.columns
-        found = differences(runs[0], runs[1], relation, columns)
+        found = differences(runs[0], runs[1], relation, trial.columns)
         return _harmful(found) if found else _harmless(runs[0], runs[1], relation)
 
     @staticmethod

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from orchestrator.model.contract import Column, TableName, ValueMap
 from orchestrator.model.contract import Mapping as Pairing
+from orchestrator.model.facts import Trigger
 from orchestrator.model.types import Family, decimal_bound
 from orchestrator.mysql import quote
 from orchestrator.mysql.quote import name, table, text
@@ -25,7 +26,8 @@ FIRST, SECOND, FRESH = 1, 2, 6
 class Case:
     """``writes``: the mapped columns that it names, in lower case. ``inserts``: it may make rows, so that NULL and the
     default count as not given. ``counts``: the number of rows that it touched is the same with any trigger (where a
-    column takes no NULL, the server counts a row that was made 0 or empty from NULL otherwise)."""
+    column takes no NULL, the server counts a row that was made 0 or empty from NULL otherwise; and a REPLACE by the
+    same row, which the mirror may make of it, counts 1)."""
 
     what: str
     statements: tuple[str, ...]
@@ -149,7 +151,8 @@ def kind_cases(target: Target, column: Column, value: str, *, is_source: bool) -
         ("DELETE", (f"DELETE FROM {of} WHERE {target.where(FIRST)} AND NOT ({col} <=> {value})",), False),
     )
     for kind, statements, inserts in found:
-        yield Case(f"{kind} with {col} = {value}", statements, wrote, inserts, column.null or value != "NULL")
+        counts = (column.null or value != "NULL") and not kind.startswith("REPLACE")
+        yield Case(f"{kind} with {col} = {value}", statements, wrote, inserts, counts)
 
 
 _EXECUTE = ("PREPARE _rollout_said FROM @_rollout_text", "EXECUTE _rollout_said")
@@ -193,9 +196,9 @@ def _fresh(target: Target, column: Column) -> tuple[str, str]:
     return quote.names(list(row)), ", ".join(row.values())
 
 
-def application_trigger(copy: TableName, trigger: str, timing: str, event: str, body: str, tag: str) -> str:
+def application_trigger(copy: TableName, trigger: Trigger, tag: str) -> str:
     """A trigger of the application on the copy, under its own name."""
     return (
-        f"CREATE {tag} TRIGGER {quote.table(TableName(copy.schema, trigger))} {timing} {event} ON {table(copy)}"
-        f" FOR EACH ROW {body}"
+        f"CREATE {tag} TRIGGER {table(TableName(copy.schema, trigger.name))} {trigger.timing} {trigger.event}"
+        f" ON {table(copy)} FOR EACH ROW {trigger.body}"
     )
