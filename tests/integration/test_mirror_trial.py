@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from orchestrator.drivers.shadow import MirrorTrialDriver
 from orchestrator.model.contract import Contract, Copy, Expression, Mapping, TableName, ValueMap
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
-from orchestrator.model.step import TryMirror
+from orchestrator.model.step import AddColumns, TryMirror
 from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql.alter import alter
+from orchestrator.runbook.load import load
 from orchestrator.sandbox.server import Server
 from tests.support.ddl import Beats, column, site_on
 from tests.support.servers import connect, script, sql
+from tests.support.shapes import live_shape
+
+RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 
 TABLES = """
 CREATE TABLE p (id INT PRIMARY KEY);
@@ -128,3 +136,17 @@ def test_the_settings_of_live_clients_are_tried_too(ground: Ground) -> None:
 def test_a_pause_ends_the_trial_and_leaves_nothing(ground: Ground) -> None:
     asked = Beats(lambda p: Signal(SignalKind.PAUSE, "asked") if p.done else Signal(SignalKind.GO))
     assert ground.tried(MAPPINGS[0], beats=asked).result is Result.PAUSED
+
+
+@pytest.mark.parametrize("name", ["aijob", "orders", "documents", "readings"])
+def test_no_application_would_notice_the_mirror_of_a_shipped_runbook(primary: Server, schema: str, name: str) -> None:
+    runbook = load(RUNBOOKS / f"{name}.yaml")
+    script(primary, (RUNBOOKS / "sandbox" / f"{name}.sql").read_text(), schema)
+    table = TableName(schema, runbook.table.name)
+    site = site_on(primary, replace(runbook.contract, table=table), id=f"m-{uuid.uuid4().hex[:6]}")
+    with closing(site.connect("test")) as session:
+        missing = tuple(c for c in runbook.contract.columns if live_shape(session, table).column(c.name) is None)
+        session.execute(alter(AddColumns(table=table, columns=missing, family=()), ""))
+        family = live_shape(session, table).family
+    outcome = MirrorTrialDriver(site).apply(TryMirror(table=table, family=family), Beats())
+    assert outcome.result is Result.DONE, outcome.evidence
