@@ -58,7 +58,6 @@ _WAITS_FOR_TABLE = (
     " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s AND m.LOCK_STATUS = 'PENDING'"
     " AND t.PROCESSLIST_INFO LIKE 'lock /* gh-ost */ tables%%'"
 )
-_UNIQUE_GROUPS = "SELECT COUNT(*) FROM (SELECT 1 FROM {table} WHERE {given} GROUP BY {columns} HAVING COUNT(*) > 1) d"
 
 
 class Kind(Enum):
@@ -129,14 +128,6 @@ def refusals(session: Session, shape: Shape) -> Iterator[str]:
             yield f"{variable} is {told!r} and must be {_WANTED[variable]!r}: changes would be lost"
     for id, user, host, variable, value in session.query(_SESSIONS):
         yield f"session {id} ({user}@{host}) has {variable} {value!r}: what it writes would be lost"
-
-
-def duplicate_groups(session: Session, of: TableName, columns: tuple[str, ...]) -> int:
-    """How many values of a unique index to come are there more than once; under the columns' own collations, NULLs
-    apart. Raises ServerError."""
-    given = " AND ".join(f"{name(c)} IS NOT NULL" for c in columns)
-    listed = ", ".join(name(c) for c in columns)
-    return int(session.value(_UNIQUE_GROUPS.format(table=table(of), given=given, columns=listed)))
 
 
 def read_left(session: Session, of: TableName, names: CopyTables) -> tuple[Left, ...]:

@@ -30,6 +30,7 @@ from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.alter import copy_clauses
+from orchestrator.mysql.sql.duplicates import count_duplicates
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat, CopyRun, CopyTool
 
@@ -203,7 +204,8 @@ class CopyDriver:
         for index in step.indexes:
             if not index.unique or any(shape.column(c) is None for c in index.columns):
                 continue
-            groups = copied.duplicate_groups(session, step.table, index.columns)
+            row = session.one(count_duplicates(step.table, index, (), self._site.tag(step_key(step))))
+            groups = int(row[0]) if row is not None else 0
             if groups:
                 seen = f"{groups} values are there more than once: the unique index {index.name} would lose their rows"
                 return Outcome(Result.FAILED, seen, "no duplicates", "mend these rows, then the same command again")
