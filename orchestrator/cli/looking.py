@@ -59,7 +59,7 @@ def status(
     ] = False,
 ) -> None:
     """Where it stands, who must act, and the command to type."""
-    from orchestrator.cli.render import status_text, status_words
+    from orchestrator.cli.render_past import status_text, status_words
 
     of = shared(context)
     with of.watched() as watching:
@@ -81,7 +81,7 @@ def status(
 
 def history(context: typer.Context) -> None:
     """Everything that happened: when, who, what, why."""
-    from orchestrator.cli.render import history_text, history_words
+    from orchestrator.cli.render_past import history_text, history_words
 
     of = shared(context)
     with of.watched() as watching:

@@ -130,6 +130,8 @@ def test_what_cannot_be_done_is_not_shown_as_a_plan(here: Small) -> None:
 def test_0_for_run_until_a_stage_that_is_done_and_it_goes_no_further(here: Small) -> None:
     here.terminal.run("run", "--until", "ddl", "-y")
     assert here.terminal.run("run", "--until", "ddl", "-y").out == "ddl is already done\n"
+    assert "nothing of that is left to do" in here.terminal.run("plan", "--phase", "ddl").out
+    assert "Next: rollout rollback --to ddl" in here.terminal.run("rollback", "--to", "ddl", "--dry-run").out
     status = here.terminal.run("status", "--json").json
     assert (status["phase"], status["next_command"]) == ("ddl", "rollout next --phase backfill")
 
