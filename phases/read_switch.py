@@ -56,7 +56,7 @@ class ReadSwitch:
                     gates=settings.gates,
                     baselines=record.baselines,
                 )
-                for p in settings.percents
+                for p in (settings.percents[-1:] if record.leap else settings.percents)
             ),
             KeepFlags(),
         )

@@ -84,18 +84,7 @@ class App:
         settings = [v for v in verdicts if v.check in SETTINGS_CHECKS and not v.good]
         if found is None:  # what nobody could ask is not what nothing is missing of
             settings += [v for v in verdicts if v.check == "privileges"]
-        return found or (), (*settings, *self._silent_gates())
-
-    def _silent_gates(self) -> list[Verdict]:
-        """Gates of the runbook that give no number when they are tried once."""
-        tried = [(g, self.gates.sample(g)) for g in self.parts.runbook.gates]
-        return [
-            Verdict(
-                f"gate {g.name}", Judgement.UNSEEN, f"{g.name}: {got}", got, "one number", f"try by hand: {g.argument}"
-            )
-            for g, got in tried
-            if isinstance(got, str)
-        ]
+        return found or (), (*settings, *(v for v in self.gates.tried() if v.judgement is Judgement.UNSEEN))
 
     def snapshots(self) -> Sequence[tuple[Record, tuple[Progress, datetime] | None, Facts | None]]:
         """What a scrape shows: every rollout of the store, and facts of ours."""
@@ -108,11 +97,12 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Who watches, who listens, and what signals ask for."""
+    """Who watches, who listens, what signals ask for, and why the command was typed."""
 
     watcher: Watcher
     listeners: tuple[Listener, ...] = ()
     interrupted: Callable[[], Ask | None] = lambda: None
+    reason: str = ""
 
 
 def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> App:
@@ -147,6 +137,8 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         clock=clock,
         who=whoami(),
         interrupted=around.interrupted,
+        tried=gates.tried,
+        reason=around.reason,
     )
     closers = (gates.close, store.close, observer.close, row.close)
     return App(site, parts, Commands(parts), Planner(parts), gates, store, observer, closers)

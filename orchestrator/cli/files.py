@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.shared import Shared, answer, shared
 from orchestrator.errors import Exit, RunbookError
+
+if TYPE_CHECKING:
+    from orchestrator.model.verdict import Verdict
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +26,7 @@ def lint(
     scratch: Annotated[
         bool, typer.Option("--scratch", help="With --live: try statements and cascades on a scratch copy.")
     ] = False,
+    gates: Annotated[bool, typer.Option("--gates", help="Try each gate once; 75 when one does not pass.")] = False,
 ) -> None:
     """Find what is wrong with the runbook, from the file; with --live from the server as well."""
     from orchestrator.cli.findings import error_lines, known_format, lint_lines, lint_words
@@ -43,17 +47,28 @@ def lint(
         from orchestrator.cli.live import live_findings
 
         found = (*found, *live_findings(of, runbook, scratch))
-    refused = any(f.refuses for f in found)
-    words = {
+    words: dict[str, object] = {
         "problems": [lint_words(f) for f in found if f.waiver is None],
         "waived": [lint_words(f) for f in found if f.waiver],
     }
-    if shown == "json":
-        answer(Shared(of.runbook_path, True, of.flags), words, "")
-    else:
-        answer(of, words, "\n".join(lint_lines(found, shown)) or "nothing found")
-    if refused:
+    text = "\n".join(lint_lines(found, shown)) or "nothing found"
+    tried = _tried(of) if gates else ()
+    if gates:
+        from orchestrator.cli.render import checks_text, checks_words
+
+        words["gates"] = checks_words(tried)
+        text += "\n\n" + (checks_text(tried) if tried else "the runbook has no gate of its own")
+    answer(Shared(of.runbook_path, True, of.flags) if shown == "json" else of, words, text)
+    if any(f.refuses for f in found):
         raise typer.Exit(int(Exit.RUNBOOK))
+    if any(not v.good for v in tried):
+        raise typer.Exit(int(Exit.HELD))
+
+
+def _tried(of: Shared) -> tuple[Verdict, ...]:
+    """Each gate of the runbook, sampled once."""
+    with of.opened() as app:
+        return app.gates.tried()
 
 
 def freeze(

@@ -49,9 +49,10 @@ class Shared:
         return server_settings(self.flags)
 
     @contextmanager
-    def opened(self, *, log: bool = False) -> Iterator[App]:
+    def opened(self, *, log: bool = False, reason: str = "") -> Iterator[App]:
         """Everything for the runbook on the server, closed at the end. ``log``: JSON lines of events on standard
-        error. Signals are heard once ``interrupts`` is installed: before that, at a question, they end the command."""
+        error. ``reason``: why, for the history. Signals are heard once ``interrupts`` is installed: before that, at a
+        question, they end the command."""
         from orchestrator.app.wiring import Surroundings, build
         from orchestrator.cli.screen import watcher_for
 
@@ -61,7 +62,7 @@ class Shared:
             from orchestrator.telemetry.logs import EventLog
 
             listeners = (EventLog(),)
-        around = Surroundings(watcher_for(sys.stderr, self.json, silent=log), listeners, self.interrupts.asked)
+        around = Surroundings(watcher_for(sys.stderr, self.json, silent=log), listeners, self.interrupts.asked, reason)
         app = build(runbook, self.settings(), around)
         try:
             yield app

@@ -44,12 +44,16 @@ def next_(
     on_conflict: Annotated[
         str, typer.Option(help="new_wins or old_wins: for rows that do not correspond after a lost mirror.")
     ] = "",
+    to: Annotated[int | None, typer.Option("--to", help="100: read-switch without the steps in between.")] = None,
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Do the next stage."""
     _known_phase(phase)
-    of, winner = shared(context), winner_of(on_conflict)
-    with of.opened() as app:
+    if to not in (None, 100):
+        raise UsageError(f"--to {to}", "100, or nothing: then the runbook's steps, one after the other", "correct it")
+    of, winner, leap = shared(context), winner_of(on_conflict), to is not None
+    with of.opened(reason=reason) as app:
         ready = app.commands.ready(phase, on_conflict=winner)
         if isinstance(ready, str):
             answer(of, {"note": ready}, ready)
@@ -57,24 +61,25 @@ def next_(
         if plan is not None:
             _same_plan(plan, app.planner.fingerprint())
         if dry_run:
-            show_plan(of, app.planner.plan(ready.name, winner), sql=True)
+            show_plan(of, app.planner.plan(ready.name, winner, leap=leap), sql=True)
             return
         if not yes:
-            shown_before(app.planner.plan(ready.name, winner))
-            confirmed(yes, f"Do {ready.name} now?")
+            shown_before(app.planner.plan(ready.name, winner, leap=leap))
+            confirmed(yes, f"Do {ready.name} now{', all readers at once' if leap else ''}?")
         # By its name: what somebody else does meanwhile must not make another stage of it.
-        ran(of, lambda: app.commands.next(ready.name, winner))
+        ran(of, lambda: app.commands.next(ready.name, winner, leap=leap))
 
 
 def run(
     context: typer.Context,
     until: Annotated[str | None, typer.Option("--until", help="Stop after this stage.")] = None,
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Do stage after stage; made to be watched by a supervisor."""
     _known_phase(until)
     of = shared(context)
-    with of.opened(log=True) as app:
+    with of.opened(log=True, reason=reason) as app:
         confirmed(yes, f"Do every stage{f' until {until}' if until else ''}?")
         while True:
             ready = app.commands.ready(None, until)
@@ -91,12 +96,13 @@ def rollback(
     to: Annotated[str, typer.Option("--to", help="The stage that stays done; all the way without it.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run; write nothing.")] = False,
     accept_loss: Accept = None,
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Go back: readers first and at once, the mirror last."""
     _known_phase(to or None)
     of, accepted = shared(context), _accepted(accept_loss)
-    with of.opened() as app:
+    with of.opened(reason=reason) as app:
         if dry_run or not yes:
             if nothing := app.commands.nothing_to_undo(to):
                 answer(of, {"note": nothing}, nothing)
@@ -121,6 +127,7 @@ def finish(
     old_application_gone: Annotated[bool, typer.Option("--old-application-gone", help="You vouch for it.")] = False,
     flag_retired: Annotated[bool, typer.Option("--flag-retired", help="You vouch that nobody reads the flag.")] = False,
     accept_loss: Accept = None,
+    reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Close a good rollout: the mirror goes, for good."""
@@ -131,7 +138,7 @@ def finish(
             "add the other one",
         )
     of = shared(context)
-    with of.opened() as app:
+    with of.opened(reason=reason) as app:
         confirmed(yes, "Take the mirror away for good? There is no way back afterwards.")
         ran(of, lambda: app.commands.finish(old_application_gone, _accepted(accept_loss)))
 

@@ -32,6 +32,7 @@ class Asked:
     target: str = ""
     accepted: tuple[tuple[str, int], ...] = ()
     on_conflict: Literal["", "new_wins", "old_wins"] = ""
+    leap: bool = False
 
 
 class Commands:
@@ -43,8 +44,11 @@ class Commands:
         self._entry = Entry(parts, self._engine)
         self._id = parts.runbook.id
 
-    def next(self, phase: str | None, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Ended | str:
-        """Run the next forward phase, or say in a sentence why there is nothing to do.
+    def next(
+        self, phase: str | None, on_conflict: Literal["", "new_wins", "old_wins"] = "", *, leap: bool = False
+    ) -> Ended | str:
+        """Run the next forward phase, or say in a sentence why there is nothing to do. ``leap``: read-switch goes to
+        its last percent at once.
 
         Raises UsageError when ``phase`` is not the next; the refusals of the phase before anything is written.
         """
@@ -53,7 +57,9 @@ class Commands:
             return planner
         record = self._entry.present()
         self._entry.admit(record, planner)
-        return self._run(planner, record, Asked(on_conflict=on_conflict))
+        if leap and planner.name != "read-switch":
+            raise UsageError(f"--to 100, and the next stage is {planner.name}", "read-switch", "leave it out")
+        return self._run(planner, record, Asked(on_conflict=on_conflict, leap=leap))
 
     def ready(self, phase: str | None, until: str | None = None, on_conflict: str = "") -> Phase | str:
         """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError.
@@ -175,10 +181,10 @@ class Commands:
             if record.state is State.FINISHED:
                 return "the command ended before it heard of it: this rollout is finished"
             if record.intent is not None or record.state is State.RUNNING or _readers_moved(record):
-                record = self._cleared(record)
+                record = self._cleared(record, reason)
         return f"{record.note}. Go on with: rollout next, or rollout rollback"
 
-    def _cleared(self, record: Record) -> Record:
+    def _cleared(self, record: Record, reason: str) -> Record:
         """The half step of a command that is gone, cleared; in the stages of the flags, readers are back."""
         note = "nothing was half done"
         if record.intent is not None:
@@ -187,7 +193,7 @@ class Commands:
             record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
             note = f"readers are at 0 %; {note}"
         record = replace(record, intent=None, done_steps=())
-        return self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}")
+        return self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}", reason=reason)
 
     def purge(self) -> str:
         """Remove what is left of a closed rollout. Raises Held while an application still reads the flag."""
@@ -234,6 +240,7 @@ class Commands:
                 target=asked.target,
                 accepted=asked.accepted,
                 on_conflict=asked.on_conflict,
+                leap=asked.leap,
             )
             fresh = self._entry.created(fresh)
             fresh = self._entry.settings_noted(fresh)
@@ -249,7 +256,7 @@ class Commands:
             deadline = self._p.clock.monotonic() + _FENCED_HOLDER_GOES_S
             while True:
                 try:
-                    lease = stack.enter_context(self._p.store.lease(self._id, self._p.who))
+                    lease = stack.enter_context(self._p.store.lease(self._id, self._p.who, self._p.reason))
                     break
                 except LeaseTaken:
                     if not patient or self._p.clock.monotonic() > deadline:

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.engine.judging import Judge
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask
-from orchestrator.model.verdict import Problem
+from orchestrator.model.verdict import Problem, Verdict
 from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, Store, Watcher
 
 
@@ -17,7 +17,8 @@ from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, 
 class Parts:
     """``findings``: what the runbook's text alone shows to be wrong. ``difference``: how its contract differs from that
     of another runbook's text, in words. ``forward`` are the five stages in order.
-    ``interrupted`` tells what a signal to this process asks for."""
+    ``interrupted`` tells what a signal to this process asks for. ``tried``: each gate of the runbook, sampled once, for
+    who plans. ``reason``: why the command was typed; it is in every event of it."""
 
     runbook: Runbook
     findings: Callable[[], Sequence[Problem]]
@@ -36,3 +37,5 @@ class Parts:
     clock: Clock
     who: str
     interrupted: Callable[[], Ask | None]
+    tried: Callable[[], Sequence[Verdict]] = tuple
+    reason: str = ""

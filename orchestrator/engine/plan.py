@@ -105,10 +105,13 @@ class Planner:
         """The record as it stands now, corrected by what the server shows."""
         return self._entry.present()
 
-    def plan(self, only: str | None = None, on_conflict: Literal["", "new_wins", "old_wins"] = "") -> Plan:
-        """Every forward stage that is not done, or only one. Raises what ``Entry.present`` raises."""
+    def plan(
+        self, only: str | None = None, on_conflict: Literal["", "new_wins", "old_wins"] = "", *, leap: bool = False
+    ) -> Plan:
+        """Every forward stage that is not done, or only one; each gate of the runbook is tried once. Raises what
+        ``Entry.present`` raises."""
         record, unseen = self._seen()
-        record = replace(record, on_conflict=on_conflict)
+        record = replace(record, on_conflict=on_conflict, leap=leap)
         facts = self._p.observer.look(_NEEDS)
         names = [n for n in FORWARD if n not in record.done and (only is None or n == only)]
         stages = tuple(self._stage(n, record, facts) for n in names)
@@ -117,7 +120,8 @@ class Planner:
             for name in names
             for problem in self._phase(name).problems(self._p.runbook, facts, _as_if(record, name))
         ]
-        verdicts = (*self._p.judge.everything(), *unseen)
+        gates = self._p.tried() if FORWARD[3] in names else ()
+        verdicts = (*self._p.judge.everything(), *unseen, *gates)
         # Small accounts may plan, so a missing privilege is only shown; a server on which nothing can be done is not.
         wrong = [p for p in refused(verdicts) if p.kind is ProblemKind.CONFIGURATION] if stages else []
         return replace(

@@ -84,7 +84,14 @@ class Engine:
         )
 
     def record(
-        self, record: Record, kind: EventKind, note: str = "", *, step: str = "", outcome: Outcome | None = None
+        self,
+        record: Record,
+        kind: EventKind,
+        note: str = "",
+        *,
+        step: str = "",
+        outcome: Outcome | None = None,
+        reason: str = "",
     ) -> Record:
         """Move by the table of edges, save, and tell the listeners. Raises Fenced and CannotSay."""
         event = Event(
@@ -94,6 +101,7 @@ class Engine:
             phase=record.phase,
             note=note,
             step=step,
+            reason=reason or self._p.reason,
             figures=outcome.figures if outcome else {},
             evidence=outcome.evidence if outcome else (),
             revision=record.revision + 1,
@@ -226,13 +234,13 @@ class Engine:
             cleared = self._p.drivers[step.kind].abandon(step)
             left = tuple(p for p in record.done if record.phase not in GOES_BACK or p not in GOES_BACK)
             cancelled = replace(record, intent=None, done=left)
-            self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}")
+            self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}", reason=ask.reason)
             return PhaseFailed(
                 f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
                 "a phase that runs to its end",
                 again(record),
             )
-        saved = self.record(replace(record, intent=None), EventKind.PAUSED, f"paused by {ask.who}")
+        saved = self.record(replace(record, intent=None), EventKind.PAUSED, f"paused by {ask.who}", reason=ask.reason)
         return Paused(saved, f"{record.phase} is paused by {ask.who} in {step_key(step)}; progress is kept")
 
     def _held(self, record: Record, step: Step, outcome: Outcome) -> Held:

@@ -59,6 +59,7 @@ class PhaseSettings:
     soak_s: float = 30.0
     reader: ReaderSettings = field(default_factory=ReaderSettings)
     percents: tuple[int, ...] = (1, 5, 25, 50, 100)
+    reads_window: Window | None = None
     hold_s: float = 300.0
     ttl_s: float = 90.0
     stays: bool = False

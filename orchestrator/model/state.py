@@ -142,7 +142,9 @@ class Record:
     ``phase`` is the phase that runs or ran last, also ``rollback`` and ``finish``. ``done`` are the forward phases that
     hold now. ``done_steps`` are keys of steps of ``phase`` that took effect in this visit. ``walk`` counts how often
     backfill began anew. ``both_written``: new_writes was opened since the mirror stands, so values correspond instead
-    of being equal to ``f(o)``. ``target`` is where a running rollback goes to ("" = all the way).
+    of being equal to ``f(o)``.
+    ``leap``: this visit of read-switch goes to its last percent at once. ``target`` is where a running
+    rollback goes to ("" = all the way).
     ``columns_added``, ``indexes_added``, ``foreign_keys_added`` and ``checks_added`` are what ddl added: all else of
     the contract was there, and is somebody's. ``trial``: what the last trial of the mirror showed, "" before the first.
     """
@@ -167,6 +169,7 @@ class Record:
     on_conflict: Literal["", "new_wins", "old_wins"] = ""
     accepted: tuple[tuple[str, int], ...] = ()
     baselines: tuple[tuple[str, float], ...] = ()
+    leap: bool = False
     phases: tuple[PhaseRecord, ...] = ()
     columns_added: tuple[str, ...] = ()
     indexes_added: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.runbook.forms import Form, Sql
-from orchestrator.runbook.forms_units import Duration, Number, Share, duration
+from orchestrator.runbook.forms_units import Duration, Number, Share, WindowText, duration
 
 
 class FlagdForm(Form):
@@ -35,6 +35,9 @@ class ReadSwitchForm(Form):
     )
     hold: Duration = duration(300.0, "How long each step is watched.")
     ttl: Duration = duration(90.0, "How long the flags live without a sign of the watcher.")
+    window: WindowText | None = Field(
+        default=None, description="Hours in which percent steps begin; left out: all day. The way back ignores it."
+    )
     poll: Duration = duration(1.0, "How often applications ask for the flags.")
     gates: list[str] = Field(default_factory=lambda: ["drift"], description="Gates that must pass at each step.")
     on_watcher_loss: Literal["back", "stay"] = Field(

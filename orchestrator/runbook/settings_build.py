@@ -57,6 +57,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         workers=0 if form.backfill.workers == "auto" else form.backfill.workers,
         soak_s=form.shadow_write.soak,
         percents=tuple(reads.percent),
+        reads_window=reads.window,
         hold_s=reads.hold,
         ttl_s=reads.ttl,
         stays=reads.on_watcher_loss == "stay",

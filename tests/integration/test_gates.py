@@ -5,6 +5,7 @@ Samples are taken as the ramp takes them, and judged as it judges them.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -186,3 +187,23 @@ def test_a_table_that_is_gone_lets_no_gate_of_ours_pass(here: Small, tmp_path: P
             spec = replace(SPEC, kind=kind, inconclusive_limit=1)
             assert judged(gates, spec).word is GateWord.CANNOT_SAY
         assert gates.sample(replace(SPEC, kind="mirror")) != 0.0
+
+
+def test_gates_are_tried_before_anybody_relies_on_them(pair: Pair, tmp_path: Path) -> None:
+    gates = (
+        "gates:\n  - {name: good, sql: SELECT 3, max: 5}\n  - {name: bad, command: echo 9, max: 5}\n"
+        "  - {name: mute, sql: SELECT NULL, max_increase: 10%}\nchecks:"
+    )
+    with small(pair, tmp_path) as made:
+        made.write(("checks:", gates))
+        with made.unchanged():
+            lint = made.terminal.run("lint", "--gates", "--json", expect=75)
+            tried = {g["name"]: (g["verdict"], g["seen"]) for g in json.loads(lint.out)["gates"]}
+            shown = made.terminal.run("plan", "--json")
+        assert tried == {
+            "gate good": ("pass", "3"),
+            "gate bad": ("hold", "9"),
+            "gate mute": ("unseen", "NULL instead of a number"),
+        }
+        verdicts = {c["name"]: (c["verdict"], c["seen"]) for c in json.loads(shown.out)["checks"]}
+        assert {name: verdicts[name] for name in tried} == tried

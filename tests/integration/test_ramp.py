@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from orchestrator.model.state import State
+from orchestrator.engine import Paused
+from orchestrator.model.state import Ask, State
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
+from orchestrator.store.mysql import MysqlStore
+from tests.support.servers import wait_for
 from tests.support.small import Small, small
+from tests.support.state import settings_of
 from tests.support.within import opened
 
 
@@ -42,3 +50,32 @@ def test_a_watch_that_ends_leaves_no_sample_behind(here: Small) -> None:
             app.commands.next(phase)
         sampling = app.gates.begin(app.parts.runbook.gate("drift"))
     assert sampling() is not None
+
+
+def test_a_percent_step_waits_for_its_window_under_watch_and_the_way_back_does_not(here: Small) -> None:
+    """The window is closed all day but for one minute that is hours away; a pause takes readers back all the same."""
+    hour = (datetime.now(UTC).hour + 12) % 24
+    window = f"window: '{hour:02d}:00-{hour:02d}:01 UTC'"
+    here.write(("percent: [50, 100], hold: 200ms, ttl: 4s", f"percent: [100], hold: 200ms, ttl: 4s, {window}"))
+    asked: list[Ask] = []
+    ended: list[str] = []
+    with opened(load(here.terminal.runbook), here.pair.primary, lambda: asked[0] if asked else None) as app:
+        for phase in ("ddl", "backfill", "shadow-write"):
+            app.commands.next(phase)
+
+        def walk() -> None:
+            try:
+                app.commands.next("read-switch")
+            except Paused as paused:
+                ended.append(paused.record.phase)
+
+        walking = threading.Thread(target=walk)
+        walking.start()
+        with closing(MysqlStore(settings_of(here.pair.primary), SystemClock())) as store:
+            wait_for(lambda: "100 % waits for" in getattr((store.read_progress(here.name) or [""])[0], "note", ""), 30)
+        flag = "SELECT new_writes, read_percent, expires_at > UTC_TIMESTAMP(6) FROM _rollout.flag"
+        assert here.sql(flag) == [(1, 0, 1)]
+        asked.append(Ask.PAUSE)
+        walking.join(20)
+    assert ended == ["read-switch"]
+    assert here.sql(flag) == [(0, 0, 0)]

@@ -109,6 +109,32 @@ def test_a_failure_while_readers_may_be_on_the_new_column_takes_them_back(key: s
     assert stage.record.done == FORWARD
 
 
+def test_a_leap_goes_to_the_last_percent_and_only_when_it_is_said() -> None:
+    stage = Stage()
+    with pytest.raises(UsageError, match="--to 100, and the next stage is ddl"):
+        stage.commands.next(None, leap=True)
+    for phase in FORWARD[:3]:
+        stage.commands.next(phase)
+    stage.driver.fail["keep-flags"] = Outcome(Result.HELD, "not now")
+    stage.driver.applied.clear()
+    with pytest.raises(Held):
+        stage.commands.next(None, leap=True)
+    assert [k for k in stage.driver.applied if k.startswith("set-percent")] == ["set-percent:100"]
+    assert stage.record.leap
+    stage.commands.rollback("shadow-write", ())
+    stage.driver.fail.clear()
+    stage.driver.applied.clear()
+    stage.commands.next(None)
+    assert [k for k in stage.driver.applied if k.startswith("set-percent")] == ["set-percent:25", "set-percent:100"]
+
+
+def test_why_a_command_was_typed_is_in_every_event_of_it() -> None:
+    stage = Stage()
+    object.__setattr__(stage.parts, "reason", "ticket 4711")
+    stage.commands.next("ddl")
+    assert {e.reason for e in stage.store.history("orders") if e.kind.value != "created"} == {"ticket 4711"}
+
+
 def test_after_a_way_back_the_ramp_begins_at_its_first_step() -> None:
     stage = Stage()
     for phase in FORWARD[:3]:

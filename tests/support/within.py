@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.app.wiring import App, Surroundings, build
 from orchestrator.engine import Commands
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Record
+from orchestrator.model.state import Ask, Record
 from orchestrator.model.verdict import Verdict
 from orchestrator.ports import Driver
 from orchestrator.sandbox.server import Server
@@ -30,9 +30,9 @@ class Silent:
 
 
 @contextmanager
-def opened(runbook: Runbook, server: Server) -> Iterator[App]:
+def opened(runbook: Runbook, server: Server, interrupted: Callable[[], Ask | None] = lambda: None) -> Iterator[App]:
     """As the command line wires it; closed afterwards."""
-    app = build(runbook, settings_of(server), Surroundings(Silent()))
+    app = build(runbook, settings_of(server), Surroundings(Silent(), interrupted=interrupted))
     try:
         yield app
     finally:

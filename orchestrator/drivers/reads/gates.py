@@ -8,8 +8,10 @@ from collections.abc import Callable
 from orchestrator.command import CommandFailed, run_command
 from orchestrator.drivers.reads.prometheus import PrometheusProbe
 from orchestrator.model.facts import DriftFacts, MirrorFacts, Need, Reading
+from orchestrator.model.gate import GateRun
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import GateSpec
+from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.probe import NumberProbe
 from orchestrator.mysql.site import Site
@@ -26,6 +28,7 @@ class Gates:
     scans beside the observer by which the checks look."""
 
     def __init__(self, site: Site, observer: Callable[[Callable[[Progress], bool]], MysqlObserver]) -> None:
+        self._runbook = site.runbook
         self._sql = NumberProbe(site)
         self._prometheus = PrometheusProbe(site.runbook.prometheus)
         self._ended = threading.Event()
@@ -82,12 +85,30 @@ class Gates:
             case _:
                 return f"there is no gate of kind {gate.kind}"
 
+    def tried(self) -> tuple[Verdict, ...]:
+        """Each gate of the runbook, sampled once: its present value against its limit, before anybody relies on it.
+        What is measured against a baseline passes with any number."""
+        return tuple(_verdict(g, self.sample(g)) for g in self._runbook.gates)
+
     def close(self) -> None:
         """End what is under way, as far as it can be ended, and close every session."""
         self._ended.set()
         for thread in self._threads.values():
             thread.join(_ENDS_WITHIN_S)
         self._observer.close()
+
+
+def _verdict(gate: GateSpec, got: float | str) -> Verdict:
+    run = GateRun(gate, baseline=0.0 if gate.max is None else None).with_sample(got, 0.0)
+    name, seen, by_hand = f"gate {gate.name}", str(run.samples[0]), f"try by hand: {gate.argument}"
+    if run.samples[0].value is None:
+        why = run.samples[0].problem
+        return Verdict(name, Judgement.UNSEEN, f"{name} cannot say: {why}", why, "one number", by_hand)
+    if gate.max is None:
+        return Verdict(name, Judgement.PASS, f"{name} {seen}", seen, f"its baseline + {gate.max_increase or 0:.0%}")
+    if run.samples[0].value > gate.max:
+        return Verdict(name, Judgement.HOLD, f"{name} {seen} > {gate.max:g}", seen, f"{gate.max:g}", by_hand)
+    return Verdict(name, Judgement.PASS, f"{name} {seen}", seen, f"{gate.max:g}")
 
 
 def _counted(reading: Reading[DriftFacts] | None) -> float | str:

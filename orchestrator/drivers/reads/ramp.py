@@ -6,6 +6,7 @@ The flags are a dead man's switch: while this driver watches it renews them; whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orchestrator.model.gate import GateRun, GateWord
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
@@ -18,6 +19,7 @@ from orchestrator.model.step import (
     ReadsStep,
     SetPercent,
 )
+from orchestrator.model.window import Window
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import flag as flag_sql
 from orchestrator.ports import Beat, Flags, GateRunner, Sampling
@@ -49,7 +51,9 @@ class RampDriver:
                 return lines if step.ttl_s is not None else (*lines, _STAYS)
             case SetPercent():
                 lasts = "never expiring" if step.ttl_s is None else "renewed on every beat"
-                held = f"-- hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; {lasts}"
+                hours = self._runbook.phases.reads_window
+                within = f"begins within {hours}; " if hours is not None else ""
+                held = f"-- {within}hold {step.hold_s:g} s, gates: {', '.join(step.gates)}; {lasts}"
                 row = flag_sql.describe_percent(self._runbook.id, step.percent, step.ttl_s, self._schema)
                 return (*row, *self._flags.beside(True, step.percent), held)
             case KeepFlags():
@@ -139,14 +143,30 @@ class RampDriver:
             self._clock.sleep(min(_TICK_S, left_s))
 
     def _hold(self, step: SetPercent, beat: Beat) -> Outcome:
+        """Outside of the window the step waits where readers are, watched as ever; then it is made, and held."""
         began = self._clock.monotonic()
+        window = self._runbook.phases.reads_window
+        if window is not None and window.opens_in_s(self._clock.now()) > 0:
+            stands = self._flags.read().read_percent
+            waited = self._watch(replace(step, percent=stands), beat, f"{step.percent} % waits for {window}", window)
+            if waited.result is not Result.DONE:
+                return waited
         self._flags.set_percent(beat.epoch, step.percent, step.ttl_s)
         said = f"; it was said: {self._flags.said}" if self._flags.said else ""
+        held = self._watch(step, beat, f"{step.percent} %")
+        if held.result is not Result.DONE:
+            return held
+        figures = {"percent": float(step.percent), "held_s": self._clock.monotonic() - began}
+        return replace(held, note=f"{held.note}{said}", figures=figures)
+
+    def _watch(self, step: SetPercent, beat: Beat, words: str, window: Window | None = None) -> Outcome:
+        """Renew, listen and judge until the hold time is over and every gate passes, or until ``window`` opens."""
         runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
         under_way: dict[str, Sampling] = {}
-        held_s, last, renewed_at = 0.0, began, began
+        held_s, last = 0.0, self._clock.monotonic()
+        renewed_at = last
         while True:
-            signal = beat(_progress(step, held_s, runs))
+            signal = beat(_progress(step, held_s, words, runs))
             if not goes_on(signal):
                 return self._down(beat, signal)
             now = self._clock.monotonic()
@@ -160,9 +180,11 @@ class RampDriver:
             bad = [r for r in runs if r.word in (GateWord.FAIL, GateWord.CANNOT_SAY)]
             if bad:
                 return self._failed(beat, bad, runs)
-            if held_s >= step.hold_s and not under_way and all(r.word is GateWord.PASS for r in runs):
-                figures = {"percent": float(step.percent), "held_s": now - began}
-                return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s{said}", figures=figures)
+            if window is not None:
+                if window.opens_in_s(self._clock.now()) <= 0 and not under_way:
+                    return Outcome(Result.DONE)
+            elif held_s >= step.hold_s and not under_way and all(r.word is GateWord.PASS for r in runs):
+                return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s")
             self._clock.sleep(_TICK_S)
 
     def _sampled(self, run: GateRun, under_way: dict[str, Sampling], now: float) -> GateRun:
@@ -204,13 +226,13 @@ class RampDriver:
         )
 
 
-def _progress(step: SetPercent, held_s: float, runs: list[GateRun]) -> Progress:
-    words = ", ".join(f"{r.spec.name} {r.word.value}" for r in runs)
+def _progress(step: SetPercent, held_s: float, words: str, runs: list[GateRun]) -> Progress:
+    gates = ", ".join(f"{r.spec.name} {r.word.value}" for r in runs)
     return Progress(
         done=round(held_s),
         total=round(step.hold_s),
         unit="s",
         rate_per_s=1.0,
-        note=f"{step.percent} %  {words}",
+        note=f"{words}  {gates}",
         elapsed_s=held_s,
     )
