@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.shared import Shared, answer, shared
+from orchestrator.cli.shared import Shared, answer, shared, write_whole
 from orchestrator.errors import Exit, RunbookError
 
 if TYPE_CHECKING:
@@ -48,8 +47,9 @@ def lint(
 
         found = (*found, *live_findings(of, runbook, scratch))
     words: dict[str, object] = {
-        "problems": [lint_words(f) for f in found if f.waiver is None],
-        "waived": [lint_words(f) for f in found if f.waiver],
+        "problems": [lint_words(f) for f in found if f.refuses],
+        "warnings": [lint_words(f) for f in found if f.waiver is None and not f.refuses],
+        "waived": [lint_words(f) for f in found if f.waiver is not None],
     }
     text = "\n".join(lint_lines(found, shown)) or "nothing found"
     tried = _tried(of) if gates else ()
@@ -85,12 +85,11 @@ def freeze(
     if problems := find(runbook):
         raise RunbookError(problems[0].seen, problems[0].expected, "rollout lint shows all of them")
     path, text = lock_path(runbook.path), lock_text(runbook.contract)
-    frozen = read_source(path, "a lock") if path.exists() else ""
-    differs = explain(read_lock(frozen, str(path)), runbook.contract) if check and frozen else ()
-    if not check and frozen != text:
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+    # Without --check, what cannot be read as a lock of ours is none, and is written over.
+    frozen = read_source(path, "a lock") if check and path.exists() else ""
+    differs = explain(read_lock(frozen, str(path)), runbook.contract) if frozen else ()
+    if not check and not (path.is_file() and path.read_bytes() == text.encode()):
+        write_whole(path, text, "--runbook")
     same = not check or (bool(frozen) and not differs)
     note = f"{path}: {'is' if same else 'differs from'} the contract {runbook.digest[:8]}"
     words = {"digest": runbook.digest, "lock": str(path), "same": same, "differences": list(differs)}

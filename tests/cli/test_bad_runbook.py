@@ -93,7 +93,9 @@ def test_65_is_told_in_json_with_its_five_keys_and_nothing_else(nobody: Terminal
 
 
 def test_0_for_a_clean_runbook_and_65_for_each_breach_with_its_line(nobody: Terminal) -> None:
-    assert nobody.run("lint", "--json").json == {"problems": []}
+    clean = nobody.run("lint", "--json").json
+    assert (clean["problems"], clean["waived"]) == ([], [])
+    assert [w["rule"] for w in clean["warnings"]] == ["before-unsaid"]
     text = TEXT.replace("type: varchar(32)}", "type: varchar(32), null: false}").replace("gates: [drift]", "gates: []")
     nobody.runbook.write_text(text, encoding="utf-8")
     ran = nobody.run("lint", "--json", expect=65)

@@ -78,10 +78,10 @@ def test_with_a_server_the_values_and_what_names_the_table_are_seen(
         EXAMPLES["gate-drift"].text.replace("gates: []", "gates: [drift]").replace("schema: app", f"schema: {schema}")
     )
     terminal = Terminal(primary, file)
-    words = terminal.run("lint", "--live", "--json", expect=65).json["problems"]
-    by_rule = {w["rule"]: w for w in words}
+    told = terminal.run("lint", "--live", "--json", expect=65).json
+    by_rule = {w["rule"]: w for w in told["problems"]}
     assert "'odd'" in by_rule["unmapped-value"]["seen"]
     assert by_rule["unmapped-value"]["line"] == 3
-    named = [w["seen"].split(": ", 1)[1] for w in words if w["rule"] == "table-named-elsewhere"]
+    named = [w["seen"].split(": ", 1)[1] for w in told["warnings"]]
     assert named == [f"procedure {schema}.tidy names job", f"view {schema}.recent names job"]
     assert terminal.run("lint").out == "nothing found\n"
