@@ -89,6 +89,10 @@ class PairCase:
         value = self.b(new)
         return old if isinstance(value, Lost) else value, new
 
+    def filled(self, old: Any, new: Any) -> tuple[Any, Any]:
+        """After a fill while the old column is the truth."""
+        return self._forth(old, new)
+
     def inserted(self, old: Any, new: Any, winner: Winner) -> tuple[Any, Any]:
         return self._after(old, new, old != self.old_default, new != self.new_default, winner)
 
