@@ -167,3 +167,37 @@ def test_what_is_to_be_typed_next_goes_no_further_than_what_was_typed() -> None:
     with pytest.raises(Held) as held:
         stage.commands.rollback("backfill", ())
     assert held.value.next.endswith("rollout rollback --to backfill")
+
+
+def test_the_mirror_comes_down_behind_all_that_must_be_over_and_before_its_columns() -> None:
+    stage = Stage(runbook=replace(RUNBOOK, phases=replace(RUNBOOK.phases, rollback_ddl=RollbackDdl.DROP)))
+    for phase in ("ddl", "backfill", "shadow-write", "read-switch"):
+        stage.commands.next(phase)
+    done = len(stage.driver.applied)
+    stage.commands.rollback("", ())
+    assert stage.driver.applied[done:] == [
+        "lower-flags",
+        "drain",
+        "quiet",
+        "compare:drift",
+        "remove-mirror",
+        "drop-columns",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "result"),
+    [("drain", Result.HELD), ("quiet", Result.HELD), ("compare:drift", Result.FAILED), ("remove-mirror", Result.HELD)],
+)
+def test_whatever_is_not_over_keeps_the_mirror_and_the_columns(step: str, result: Result) -> None:
+    stage = Stage(runbook=replace(RUNBOOK, phases=replace(RUNBOOK.phases, rollback_ddl=RollbackDdl.DROP)))
+    for phase in ("ddl", "backfill", "shadow-write", "read-switch"):
+        stage.commands.next(phase)
+    stage.driver.fail[step] = Outcome(result, "not over")
+    with pytest.raises((Held, PhaseFailed)):
+        stage.commands.rollback("", ())
+    assert (stage.world.mirror, stage.world.columns) == ({"update", "insert"}, {"state"})
+    assert (stage.world.effective(), stage.world.new_writes) == (0, False)
+    del stage.driver.fail[step]
+    stage.commands.rollback("", ())
+    assert (stage.world.mirror, stage.world.columns) == (set(), set())
