@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, crowd, ddl, detection, ghost, stall, verify
+from benchmarks import backfill, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -26,6 +26,9 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "ddl_overhead": ddl.ddl_overhead,
     "ghost_overhead": ghost.overhead,
     "ghost_stall": ghost.stalls,
+    "mirror_cost": mirror.cost,
+    "mirror_install": mirror.install,
+    "sweep": mirror.sweep,
     "demo": command.demo,
 }
 # A quarter of an hour and more: only when they are named.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 from benchmarks.figures import Figure, interleaved
 from orchestrator.drivers.rows import FillDriver
@@ -160,9 +161,14 @@ def plain_loop(session: Session, batch_rows: int = BATCH_ROWS, lo: int = 0, hi: 
 
 
 def filled(
-    settings: ServerSettings, most_rows: int, target_time_s: float, workers: int = 1, beat: BeatPort | None = None
+    settings: ServerSettings,
+    most_rows: int,
+    target_time_s: float,
+    workers: int = 1,
+    beat: BeatPort | None = None,
+    pass_name: Literal["backfill", "sweep"] = "backfill",
 ) -> int:
-    """The backfill itself, of rows that are all unfilled; how many there were."""
+    """The backfill itself, of rows that are all unfilled, or the sweep; how many there were."""
     contract = Contract(
         table=TABLE,
         columns=(Column("state", parse_type("varchar(32)")), Column("timeout_ms", parse_type("bigint"))),
@@ -175,7 +181,7 @@ def filled(
     step = Fill(
         table=TABLE,
         walk=1,
-        pass_name="backfill",
+        pass_name=pass_name,
         target_time_s=target_time_s,
         max_batch_rows=most_rows,
         workers=workers,

@@ -83,7 +83,7 @@ class _Application:
                     self.longest_s = max(self.longest_s, time.perf_counter() - began)
 
 
-class _Bench:
+class Bench:
     """The AiJob table of a sandbox, and the three ways to spend ten seconds with it."""
 
     def __init__(self, pair: Pair) -> None:
@@ -92,37 +92,37 @@ class _Bench:
             host=server.host, port=server.port, user=OPERATOR.user, password=Secret(OPERATOR.password)
         )
         runbook = load(runbooks_folder() / "aijob.yaml")
-        self._site = Site(self._settings, runbook, SystemClock())
-        self._contract: Contract = runbook.contract
+        self.site = Site(self._settings, runbook, SystemClock())
+        self.contract: Contract = runbook.contract
         self._table = quote.table(runbook.table)
-        self._driver = NativeDdlDriver(self._site)
+        self._driver = NativeDdlDriver(self.site)
         self.errors = 0
-        with closing(self._site.connect("bench")) as session:
+        with closing(self.site.connect("bench")) as session:
             shape = read_shape(session, runbook.table)
             self._keys = [row[0] for row in session.query(f"SELECT id FROM {self._table} ORDER BY id LIMIT 500")]
-        parents = (f.references for f in self._contract.foreign_keys)
-        self._family = tuple(dict.fromkeys((*(shape.family if shape else ()), *parents)))
+        parents = (f.references for f in self.contract.foreign_keys)
+        self.family = tuple(dict.fromkeys((*(shape.family if shape else ()), *parents)))
 
     def without_us(self) -> float:
-        return self._measured(lambda: None)
+        return self.measured(lambda: None)
 
     def with_us(self) -> float:
         """The whole expand of the runbook by our driver, begun while the table is held; then back, unmeasured."""
-        waited = self._measured(lambda: self._walk(self._up()))
-        self._walk(self._down())
+        waited = self.measured(lambda: self.walk(self._up()))
+        self.walk(self._down())
         return waited
 
     def naively(self) -> float:
         """One ALTER with the same columns, as an operator types it: the server's default lock_wait_timeout."""
-        added = AddColumns(table=self._contract.table, columns=self._contract.columns, family=self._family)
+        added = AddColumns(table=self.contract.table, columns=self.contract.columns, family=self.family)
         (_, text) = self._driver.describe(added)
         session = ApplicationSession(self._settings, "operator")
         with closing(session):
-            waited = self._measured(lambda: session.execute(text))
-        self._walk(self._down()[-1:])
+            waited = self.measured(lambda: session.execute(text))
+        self.walk(self._down()[-1:])
         return waited
 
-    def _measured(self, work: Callable[[], object]) -> float:
+    def measured(self, work: Callable[[], object]) -> float:
         holder = ApplicationSession(self._settings, "holder")
         with closing(holder):
             holder.begin()
@@ -139,14 +139,14 @@ class _Bench:
         self.errors += application.errors
         return waited
 
-    def _walk(self, steps: Sequence[DdlStep]) -> None:
+    def walk(self, steps: Sequence[DdlStep]) -> None:
         for step in steps:
             outcome = self._driver.apply(step, _Beat())
             if outcome.result is not Result.DONE:
                 raise RuntimeError(f"{step.kind}: {outcome.note}")
 
     def _up(self) -> Sequence[DdlStep]:
-        c, family = self._contract, self._family
+        c, family = self.contract, self.family
         return (
             AddColumns(table=c.table, columns=c.columns, family=family),
             *(AddIndex(table=c.table, index=i, final_lock_budget_s=2, tries=10, family=family) for i in c.indexes),
@@ -154,7 +154,7 @@ class _Bench:
         )
 
     def _down(self) -> Sequence[DdlStep]:
-        c, family = self._contract, self._family
+        c, family = self.contract, self.family
         return (
             *(DropForeignKey(table=c.table, foreign_key=f, family=family) for f in c.foreign_keys),
             *(DropIndex(table=c.table, index=i, family=family) for i in c.indexes),
@@ -172,7 +172,7 @@ def stall() -> Sequence[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         pair = raise_sandbox(Path(folder) / "pair", None, _ROWS, 1)
         try:
-            bench = _Bench(pair)
+            bench = Bench(pair)
             ours, bare = [], []
             for _ in range(_ROUNDS):
                 bare.append(bench.without_us())
