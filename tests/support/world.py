@@ -57,7 +57,8 @@ class Died(BaseException):
 
 @dataclass
 class World:
-    """The server as the steps leave it. ``mirror``: triggers that stand; ``filled``: every row holds what it should."""
+    """The server as the steps leave it. ``mirror``: triggers that stand; ``filled``: every row holds what it should.
+    ``interfere`` is asked whenever time passes in a command: what others do meanwhile."""
 
     columns: set[str] = field(default_factory=set)
     mirror: set[str] = field(default_factory=set)
@@ -69,6 +70,7 @@ class World:
     now_s: float = 0.0
     lost_rows: int = 0
     ever_unsafe: list[str] = field(default_factory=list)
+    interfere: Callable[[], None] = lambda: None
 
     def effective(self) -> int:
         return self.percent if self.expires_at > self.now_s else 0
@@ -92,6 +94,7 @@ class WorldClock:
     def sleep(self, seconds: float) -> None:
         self._world.now_s += seconds
         self._world.look()
+        self._world.interfere()
 
 
 class WorldFlags:
