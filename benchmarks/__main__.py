@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import backfill, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
+from benchmarks import back, backfill, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -20,6 +20,7 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "backfill_lag": crowd.lag,
     "detection": detection.detection,
     "verify": verify.verify,
+    "back": back.back,
     "stall": stall.stall,
     "ddl_stall": ddl.ddl_stall,
     "ddl_stall_sum": ddl.ddl_stall_sum,

@@ -13,7 +13,7 @@ from typing import Any
 import phases
 from orchestrator.engine import Commands, Parts
 from orchestrator.engine.judging import Judge
-from orchestrator.errors import Fenced
+from orchestrator.errors import Fenced, Held
 from orchestrator.model.contract import Column, Contract, Copy, Mapping, TableName
 from orchestrator.model.facts import (
     Facts,
@@ -28,7 +28,7 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
-from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, stopped_by
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, SignalKind, stopped_by
 from orchestrator.model.runbook import PhaseSettings, Runbook
 from orchestrator.model.state import Ask, Record
 from orchestrator.model.step import Step, step_key
@@ -117,10 +117,14 @@ class WorldFlags:
 
     def open(self, epoch: int, ttl_s: float | None) -> None:
         self._fence(epoch)
+        if self._expired() and (self._w.new_writes or self._w.percent):
+            raise Held("the flag has expired", "a flag that was lowered", "again")
         self._set(True, 0, self._w.now_s + (1e12 if ttl_s is None else ttl_s))
 
     def set_percent(self, epoch: int, percent: int, ttl_s: float | None) -> None:
         self._fence(epoch)
+        if self._expired() or not self._w.new_writes:
+            raise Held("the flag has expired, or is closed", "an open flag", "again")
         self._set(True, percent, self._w.now_s + (1e12 if ttl_s is None else ttl_s))
 
     def renew(self, epoch: int, percent: int, ttl_s: float | None) -> bool:
@@ -134,6 +138,9 @@ class WorldFlags:
 
     def lower(self, epoch: int | None) -> None:
         self._set(False, 0, self._w.now_s)
+
+    def _expired(self) -> bool:
+        return self._w.expires_at <= self._w.now_s
 
     def _fence(self, epoch: int) -> None:
         if epoch < self._w.flag_epoch:
@@ -212,7 +219,8 @@ class WorldDriver:
     def apply(self, step: Step, beat: Beat) -> Outcome:
         key = step_key(step)
         self._dies(f"before {key}")
-        signal = beat(Progress())
+        # The real one keeps the flag in one write, without a beat.
+        signal = beat(Progress()) if step.kind != "keep-flags" else GO
         if signal.kind not in (SignalKind.GO, SignalKind.HOLD):
             if step.kind == "set-percent":
                 self._flags.lower(beat.epoch)
