@@ -152,10 +152,11 @@ class MirrorTrial:
 
     def _ran(self, case: Case, found: Run) -> Ran:
         order = quote.names([c.name for c in self._target.key])
-        shown = ", ".join(f"CAST({_cell(c.name)} AS CHAR)" for c in self._shown)
+        shown = ", ".join(_cell(c.name) for c in self._shown)
         of = f"{quote.table(self._target.table)} t"
         asked = [f"SELECT {shown} FROM {of} ORDER BY {order}"]
-        if self._mirrored:
+        judged = self._mirrored and not case.inserts
+        if judged:
             lost = ", ".join(p.mismatch_class(_cell, "corresponds") for p in self._relation.pairs) or "NULL"
             asked.append(f"SELECT {lost} FROM {of} WHERE {self._target.where(sql.FIRST)}")
         spoken = ("START TRANSACTION", *case.statements, "SELECT ROW_COUNT(), LAST_INSERT_ID()", *asked, "ROLLBACK")
@@ -166,7 +167,7 @@ class MirrorTrial:
                 raise
             return Ran(case, error.number)
         told = len(case.statements) + 1
-        if self._mirrored and not case.inserts and answers[told + 2]:
+        if judged and answers[told + 2]:
             for pair, name in zip(self._relation.pairs, answers[told + 2][0], strict=False):
                 if name == "unfit" and pair.old.name.lower() in case.writes:
                     found.unfit.setdefault((pair.name, case.what), pair.old.name)
