@@ -43,6 +43,8 @@ def run_command(command: str | Sequence[str], timeout_s: float, text: str = "", 
     """
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(command)
+        if not argv:
+            raise ValueError("it is empty")
         process = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
@@ -53,7 +55,7 @@ def run_command(command: str | Sequence[str], timeout_s: float, text: str = "", 
             env=environment_for_commands(**more),
             start_new_session=True,
         )
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError) as error:
         raise CommandFailed(f"cannot be run: {error}") from error
     with process:
         try:

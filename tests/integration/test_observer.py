@@ -410,10 +410,10 @@ def test_free_disk_comes_from_the_file_system_from_a_command_or_not_at_all(
     [
         ("false", "ended with 1"),
         ("echo 12 GiB", "no whole number"),
-        ("/no/such/command", "did not run"),
+        ("/no/such/command", "cannot be run"),
         ("echo 5; rm", "no whole number"),
-        ("'", "did not run"),
-        ("", "did not run"),
+        ("'", "cannot be run"),
+        ("", "cannot be run"),
     ],
 )
 def test_a_disk_command_that_fails_is_unseen_and_is_no_shell(
