@@ -28,12 +28,18 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # before -m selects by the mark
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that needs the servers is an integration test, whether it says so or not."""
+_LONG = frozenset({"crash", "walk"})
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before -m selects by the mark
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """A test that needs the servers is an integration test, whether it says so or not. The longest files come first:
+    one that began last would leave the other workers without work."""
     for item in items:
         if "pair" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
+    yield
+    items.sort(key=lambda item: not any(mark.name in _LONG for mark in item.iter_markers()))
 
 
 @pytest.fixture(scope="session")
