@@ -18,7 +18,6 @@ from orchestrator.model.step import Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
 
-_ALL = 100
 _INTERRUPTED = frozenset({State.RUNNING, State.HELD, State.PAUSED, State.NEEDS_HUMAN})
 
 
@@ -30,8 +29,7 @@ class Entry:
     def present(self) -> Record:
         """The record as stored, corrected by what the server shows; a new one when none is stored. Writes nothing.
 
-        A mirror that somebody else took down makes shadow-write, and what hangs on it, not done; flags that somebody
-        lowered and did not live to record make read-switch not done.
+        A mirror that somebody else took down makes shadow-write, and what hangs on it, not done.
         Raises RunbookError when the contract differs from the one that the rollout began with.
         """
         record = self._p.store.load(self._p.runbook.id)
@@ -45,18 +43,10 @@ class Entry:
                 "the contract that was frozen when the rollout began",
                 "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
             )
-        return record if record.state is State.FINISHED else self._corrected(record)
-
-    def _corrected(self, record: Record) -> Record:
-        """A stage that the server no longer shows to hold is not done."""
-        if "shadow-write" in record.done and record.mirror_due:
+        if "shadow-write" in record.done and record.mirror_due and record.state is not State.FINISHED:
             mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
             if mirror is not None and mirror.value is not None and not mirror.value.intact:
                 return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
-        if "read-switch" in record.done:
-            flag = self._p.observer.look(frozenset({Need.FLAG})).flag
-            if flag is not None and flag.value is not None and flag.value.effective_percent < _ALL:
-                return replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
         return record
 
     def to_act(self) -> Record:

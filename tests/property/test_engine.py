@@ -277,17 +277,6 @@ def test_a_mirror_that_somebody_took_down_makes_shadow_write_not_done() -> None:
     assert ready.name == "shadow-write"
 
 
-def test_flags_that_somebody_lowered_without_a_word_make_read_switch_not_done() -> None:
-    stage = Stage()
-    forward(stage)
-    stage.flags.lower(None)
-    ready = stage.commands.ready(None)
-    assert not isinstance(ready, str)
-    assert ready.name == "read-switch"
-    with pytest.raises(UsageError):
-        stage.commands.ready("verify")
-
-
 def test_a_failed_step_leaves_the_stage_paused_and_the_same_command_goes_on() -> None:
     stage = Stage()
     stage.driver.fail["add-columns"] = Outcome(Result.FAILED, "1118 row size too large")

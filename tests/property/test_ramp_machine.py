@@ -150,7 +150,10 @@ class Ramp(RuleBasedStateMachine):
             case "pause" | "abort":
                 self.stage.ask = Ask(happens)
             case "lowered":
-                self.stage.flags.lower(None)
+                # Whoever lowers a flag that is kept (rollback, abort) writes the record too.
+                record = self.stage.store.load("orders")
+                if record is None or "read-switch" not in record.done:
+                    self.stage.flags.lower(None)
             case "freezes":
                 self.world.now_s += TTL_S + 10
                 self.world.look()
