@@ -21,7 +21,7 @@ def test_the_server_holds_what_the_model_says_after_any_talk(primary: Server) ->
     """No statement fails with the mirror that passed without, and an UPDATE counts the rows that it changed."""
     for seed in seeds(3):
         print(f"MIRROR_SEED={seed}")
-        talk(primary, seed, sequences=4)
+        assert talk(primary, seed, sequences=4) > 0, "nothing was said"
 
 
 @pytest.mark.slow
@@ -29,4 +29,4 @@ def test_the_server_holds_what_the_model_says_after_any_talk(primary: Server) ->
 def test_twenty_thousand_talks_hold_what_the_model_says(primary: Server) -> None:
     for seed in seeds(400):
         print(f"MIRROR_SEED={seed}")
-        talk(primary, seed, sequences=50)
+        assert talk(primary, seed, sequences=50) > 0, "nothing was said"
