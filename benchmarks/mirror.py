@@ -5,14 +5,13 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks.backfill import Beat, filled, make, settings_of
+from benchmarks.blocked import Blocked, ground
 from benchmarks.figures import Figure, interleaved
-from benchmarks.stall import Bench
-from orchestrator.cli.ground import raise_sandbox
 from orchestrator.drivers.shadow import TriggerDriver
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.step import AddColumns, AddIndex, InstallTrigger, RemoveMirror
@@ -34,7 +33,7 @@ _STATES = ("pending", "processing", "completed", "failed")
 class _Mirror:
     """The six pairs of AiJob on a sandbox: filled, with the indexes of both status columns, the mirror up or down."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Blocked) -> None:
         self._bench = bench
         self._driver = TriggerDriver(bench.site)
         contract, family = bench.contract, bench.family
@@ -112,19 +111,9 @@ def _rate(statement: Callable[[], None]) -> float:
     return count / (time.perf_counter() - began)
 
 
-@contextmanager
-def _ground() -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        pair = raise_sandbox(Path(folder) / "pair", None, _ROWS, 1)
-        try:
-            yield Bench(pair)
-        finally:
-            pair.remove()
-
-
 def cost() -> Sequence[Figure]:
     """Statements a second with the mirror ÷ without, in turns."""
-    with _ground() as bench:
+    with ground() as bench:
         mirror = _Mirror(bench)
         session = ApplicationSession(bench.site.settings, "bench")
         with closing(session):
@@ -155,12 +144,12 @@ def cost() -> Sequence[Figure]:
 def install() -> Sequence[Figure]:
     """The application's longest wait while both triggers go up under a ten-second transaction, above as long without
     us."""
-    with _ground() as bench:
+    with ground() as bench:
         mirror = _Mirror(bench)
         ours, bare = [], []
         for _ in range(_ROUNDS):
-            bare.append(bench.measured(lambda: None))
-            ours.append(bench.measured(mirror.up))
+            bare.append(bench.waits(lambda: None).longest_s)
+            ours.append(bench.waits(mirror.up).longest_s)
             mirror.down()
     excess = [with_us - without for with_us, without in zip(ours, bare, strict=True)]
     note = f"longest waits {statistics.median(ours):.3f} and {statistics.median(bare):.3f} s; worst {max(excess):.3f}"
