@@ -63,6 +63,7 @@ class Quiet:
         self._signal = GO
         self._back_offs = 0
         self._first_seen: dict[tuple[int | None, str, str], float] = {}
+        self._new = False
         self._blocker: Holder | None = None
         self._blocked_by = ""
 
@@ -72,12 +73,17 @@ class Quiet:
         Raises ServerError when the locks cannot be read.
         """
         self._beat_at = float("-inf")
+        looked_again = False
         while True:
             signal = self._listen(beat)
             if signal.kind not in (SignalKind.GO, SignalKind.HOLD):
                 return stopping(signal)
             closed_s = self._closed_s()
+            self._new = False
             free = not closed_s and self._is_free()
+            if free and self._new and not looked_again:
+                # Whoever is there for the first time may go at once or stay: the next look tells, and costs nobody.
+                free, looked_again, self._replicas_at = False, True, float("-inf")
             if free and signal.kind is SignalKind.GO and self._clock.monotonic() >= self._not_before:
                 return None
             # A window that opens only after the bound is not waited for: the operator comes back then.
@@ -175,6 +181,7 @@ class Quiet:
         # Some clocks of the server count whole seconds: what we saw ourselves counts as well.
         now = self._clock.monotonic()
         first_seen = self._first_seen.setdefault((holder.process_id, holder.table, where), now)
+        self._new = self._new or first_seen == now
         if holder.age_s < now - first_seen and not holder.idle:
             # The same session with another statement or transaction: a new, short one.
             self._first_seen[(holder.process_id, holder.table, where)] = first_seen = now
