@@ -41,7 +41,7 @@ demo: server $(GHOST)
 	@$(BIN)/rollout demo $(ARGS)
 
 test: server gh-ost prometheus flagd
-	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-fast: .venv/.ready
 	$(BIN)/pytest -m "not slow and not integration" tests/unit $(wildcard tests/property) $(ARGS)
