@@ -7,9 +7,6 @@ spelling of types and defaults make no difference; the order of columns does, be
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from orchestrator.model.contract import (
     Before,
     Column,
@@ -23,12 +20,12 @@ from orchestrator.model.contract import (
     Transform,
     ValueMap,
 )
+from orchestrator.runbook.sealed import body_digest
 
 
 def digest(contract: Contract) -> str:
     """Hex sha256 of the canonical form."""
-    text = json.dumps(canonical(contract), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return body_digest(canonical(contract))
 
 
 def canonical(contract: Contract) -> dict[str, object]:

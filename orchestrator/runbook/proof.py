@@ -1,0 +1,123 @@
+"""NAME.proof: the read/write matrix that ``rollout compat`` found, beside the runbook that it was found for.
+
+Made by us and read strictly: a plan refuses by it, and a decision record shows it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from orchestrator.model.matrix import Failure, Hazard, HazardKind, Matrix, ShapeName, Spoken
+from orchestrator.model.runbook import Runbook
+from orchestrator.runbook.sealed import Kind, read_sealed, refused, sealed_text
+from orchestrator.runbook.source import read_source
+
+_PROOF = Kind("a proof that rollout compat wrote", "find it again: rollout compat")
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _SpokenForm(_Form):
+    version: Literal["old", "new"]
+    text: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class _FailureForm(_Form):
+    version: Literal["old", "new"]
+    shape: ShapeName
+    statement: str
+    number: int
+    text: str
+
+
+class _HazardForm(_Form):
+    version: Literal["old", "new"]
+    kind: HazardKind
+    statement: str
+    told: str
+
+
+class _MatrixForm(_Form):
+    digest: str
+    server: str
+    columns: tuple[str, ...]
+    statements: tuple[_SpokenForm, ...]
+    failures: tuple[_FailureForm, ...]
+    hazards: tuple[_HazardForm, ...]
+    unproven: tuple[str, ...]
+
+
+def proof_path(runbook: str) -> Path:
+    """Where the proof of that runbook lies: beside it."""
+    return Path(runbook).with_suffix(".proof")
+
+
+def proof_words(matrix: Matrix) -> dict[str, object]:
+    """The matrix as plain values; the same matrix gives the same."""
+    return {
+        "digest": matrix.digest,
+        "server": matrix.server,
+        "columns": list(matrix.columns),
+        "statements": [
+            {"version": s.version, "text": s.text, "reads": list(s.reads), "writes": list(s.writes)}
+            for s in matrix.statements
+        ],
+        "failures": [
+            {
+                "version": f.version,
+                "shape": f.shape.value,
+                "statement": f.statement,
+                "number": f.number,
+                "text": f.text,
+                "refuses": f.refuses,
+            }
+            for f in matrix.failures
+        ],
+        "hazards": [
+            {"version": h.version, "kind": h.kind.value, "statement": h.statement, "told": h.told}
+            for h in matrix.hazards
+        ],
+        "unproven": list(matrix.unproven),
+    }
+
+
+def proof_text(matrix: Matrix) -> str:
+    """The proof as it is written."""
+    return sealed_text(proof_words(matrix))
+
+
+def read_proof(text: str, path: str) -> Matrix:
+    """The proof in that text. Raises FileFindings when it is none, or was changed by hand."""
+    _, body = read_sealed(text, path, _PROOF)
+    try:
+        form = _MatrixForm.model_validate(body)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise refused(path, 2, f"{where} is not what a proof holds", _PROOF) from None
+    return Matrix(
+        digest=form.digest,
+        server=form.server,
+        columns=form.columns,
+        statements=tuple(Spoken(s.version, s.text, s.reads, s.writes) for s in form.statements),
+        failures=tuple(Failure(f.version, f.shape, f.statement, f.number, f.text) for f in form.failures),
+        hazards=tuple(Hazard(h.version, h.kind, h.statement, h.told) for h in form.hazards),
+        unproven=form.unproven,
+    )
+
+
+def proof_beside(runbook: Runbook) -> Matrix | None:
+    """The proof that lies beside the runbook, of whatever contract it is; None when there is none.
+
+    Raises FileFindings when what lies there is none.
+    """
+    path = proof_path(runbook.path)
+    if not runbook.path or not path.is_file():
+        return None
+    return read_proof(read_source(path, "a proof"), str(path))
