@@ -80,6 +80,7 @@ class ForeignKey:
     referenced_columns: tuple[str, ...]
     on_delete: str = "RESTRICT"
     on_update: str = "RESTRICT"
+    why: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ class Mapping:
     backward: Transform | None = None
     on_conflict: Winner = Winner.NEW
     follows: bool = False
+    why: str = field(default="", compare=False)
 
     @property
     def is_pair(self) -> bool:

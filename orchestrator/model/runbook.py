@@ -149,6 +149,18 @@ class Waiver:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionSettings:
+    """What the decision record says beyond the contract. ``model``: what applications call the table, "" as the table
+    is called. ``keeps``: columns that stood before and are the model's too; None: all that nothing takes over from.
+    ``words``: by language, what each text of the runbook is in it."""
+
+    title: str = ""
+    model: str = ""
+    keeps: tuple[str, ...] | None = None
+    words: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Runbook:
     """One change of one table. ``digest`` covers the contract (hex sha256 of its canonical form), ``text`` the whole
     file."""
@@ -167,6 +179,7 @@ class Runbook:
     prometheus: PrometheusSource = field(default_factory=PrometheusSource)
     waivers: tuple[Waiver, ...] = ()
     notify: tuple[str, ...] = ()
+    decision: DecisionSettings = field(default_factory=DecisionSettings)
 
     @property
     def table(self) -> TableName:

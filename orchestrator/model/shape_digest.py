@@ -40,5 +40,5 @@ def is_ours(trigger: Trigger) -> bool:
 
 
 def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
-    notes = ("after", "comment", "writer", "retire", "serves")
+    notes = ("after", "comment", "writer", "retire", "serves", "why")
     return {k: v for k, v in asdict(thing).items() if k not in notes}

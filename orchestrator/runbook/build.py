@@ -197,6 +197,7 @@ class Builder:
             referenced_columns=columns,
             on_delete=form.on_delete.upper(),
             on_update=form.on_update.upper(),
+            why=form.why,
         )
 
     def _mapping(self, form: forms.MappingForm, at: int, columns: Sequence[forms.ColumnForm]) -> Mapping:
@@ -225,6 +226,7 @@ class Builder:
             backward=backward,
             on_conflict=Winner(form.on_conflict),
             follows=form.follows,
+            why=form.why,
         )
 
     def _transform(self, form: forms.TransformForm | str, path: Path, old: str | None) -> Transform:

@@ -147,6 +147,7 @@ class ForeignKeyForm(Form):
     references: str = Field(description="Parent and its columns: Table(id), or schema.Table(a, b).")
     on_delete: Action = Field(default="restrict", description="What becomes of the row when its parent goes.")
     on_update: Action = Field(default="restrict", description="What becomes of the row when its parent's key changes.")
+    why: str = Field(default="", description="Why the rules are so: for people, not part of the digest.")
 
 
 class StandingColumnForm(ColumnForm):
@@ -240,6 +241,7 @@ class MappingForm(Form):
         description="Whose value stays when one statement changes both to values that do not correspond.",
     )
     follows: bool = Field(default=False, description="Derived columns only: always forward(…), not only filled once.")
+    why: str = Field(default="", description="Why the values correspond so: for people, not part of the digest.")
 
 
 class InvariantForm(Form):

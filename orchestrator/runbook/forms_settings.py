@@ -12,6 +12,7 @@ from orchestrator.runbook.forms import (
     Form,
     InvariantForm,
     MappingForm,
+    Name,
     TableForm,
 )
 from orchestrator.runbook.forms_reads import GateForm, PrometheusForm, ReadSwitchForm
@@ -178,6 +179,20 @@ class WaiverForm(Form):
     )
 
 
+class AdrForm(Form):
+    title: str = Field(default="", description="Title of the decision record. Left out: rollout and table.")
+    model: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")] | None = Field(
+        default=None, description="What the application's model is called. Left out: as the table."
+    )
+    keeps: list[Name] | None = Field(
+        default=None,
+        description="Columns that stood before and are the model's too. Left out: all that nothing takes over from.",
+    )
+    zh: dict[str, str] = Field(
+        default_factory=dict, description="Texts of this file for people (why, serves, writer …), each in Chinese."
+    )
+
+
 class CommandForm(Form):
     command: str = Field(min_length=1, description="Called with one JSON event on hold, rollback and finish.")
 
@@ -207,3 +222,4 @@ class RunbookForm(Form):
     )
     waivers: list[WaiverForm] = Field(default_factory=list, description="Rules that are knowingly broken.")
     notify: CommandForm | None = Field(default=None, description="Who is told.")
+    adr: AdrForm = Field(default_factory=AdrForm, description="Words for the decision record (`rollout adr`).")

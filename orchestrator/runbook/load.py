@@ -43,6 +43,7 @@ def parse(text: str, path: str) -> Runbook:
         prometheus=settings_build.prometheus(form.prometheus),
         waivers=settings_build.waivers(form.waivers, build),
         notify=settings_build.notify(form.notify, build),
+        decision=settings_build.decision(form.adr, contract, build),
     )
     settings_build.check_throttle(form.checks, runbook.gates, build)
     if build.findings:

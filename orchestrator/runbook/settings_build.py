@@ -7,8 +7,10 @@ from datetime import date
 from itertools import pairwise
 
 from orchestrator.model.blockers import KillPolicy
+from orchestrator.model.contract import Contract
 from orchestrator.model.runbook import (
     OWN_GATES,
+    DecisionSettings,
     DiskSource,
     GateSpec,
     GhostSettings,
@@ -261,6 +263,19 @@ def _is_day(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def decision(form: forms.AdrForm, contract: Contract, build: Builder) -> DecisionSettings:
+    """The ``adr:`` part. What it keeps must have stood before."""
+    build.once(("adr", "keeps"), form.keeps or (), "kept column")
+    stood = {c.name.lower(): c.name for c in contract.before.columns} if contract.before is not None else {}
+    for i, name in enumerate(form.keeps or ()):
+        if name.lower() not in stood:
+            seen = f"{name} did not stand before"
+            build.note(("adr", "keeps", i), seen, "one of table.before.columns", "correct the name, or delete it")
+    keeps = None if form.keeps is None else tuple(stood.get(n.lower(), n) for n in form.keeps)
+    words = (("zh", tuple(form.zh.items())),) if form.zh else ()
+    return DecisionSettings(form.title, form.model or "", keeps, words)
 
 
 def notify(form: forms.CommandForm | None, build: Builder) -> tuple[str, ...]:

@@ -72,6 +72,15 @@ def test_the_schema_for_editors_is_current() -> None:
     assert (RUNBOOKS / "schema.json").read_text() == schema_text(), "run: python -m orchestrator.runbook"
 
 
+def test_every_runbook_opens_with_its_schema_and_every_key_of_it_is_described() -> None:
+    for path in RUNBOOKS.glob("*.yaml"):
+        assert path.read_text().startswith("# yaml-language-server: $schema=schema.json\n"), path.name
+    schema = json.loads(schema_text())
+    forms = {"": schema, **schema["$defs"]}
+    keys = [(name, key, of) for name, form in forms.items() for key, of in form.get("properties", {}).items()]
+    assert [(name, key) for name, key, of in keys if not of.get("description", "").endswith(".")] == []
+
+
 def test_every_key_is_in_the_reference() -> None:
     reference = (RUNBOOKS.parent / "docs" / "runbook.md").read_text()
     schema = json.loads(schema_text())
