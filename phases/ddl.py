@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.chooser import Ground
 from orchestrator.model.contract import IndexPart
 from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
@@ -15,7 +16,7 @@ from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
 from orchestrator.model.step import AddIndex, CountDuplicates, ProveForeignKey, Step, TryDdl, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, ground_of, key_problems, shape_of, table_problems, value_problems
+from phases.demands import constraint_problems, ground_of, key_problems, table_problems, value_problems
 from phases.engines import divide
 from phases.limits import disk_problems, limit_problems
 from phases.wanted import change_problems, wanted_clauses
@@ -46,14 +47,19 @@ class Ddl:
         )
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        shape = shape_of(facts)
-        diff = compare_shape(runbook.contract, shape)
-        clauses = wanted_clauses(runbook, shape, diff)
-        family = tuple(dict.fromkeys((*shape.family, *(f.references for f in runbook.contract.foreign_keys))))
-        changing = divide(clauses, ground_of(facts), runbook, family).steps
-        tried = "try-ddl" in record.done_steps or not changing
-        trial = () if tried else (TryDdl(table=runbook.table, family=family, steps=changing),)
-        return (*trial, *_counts(runbook, shape, changing, record), *_with_proofs(runbook, changing, record))
+        return missing_steps(runbook, ground_of(facts), record)
+
+
+def missing_steps(runbook: Runbook, ground: Ground, record: Record) -> Sequence[Step]:
+    """What the table still misses of the contract, in the order in which it comes."""
+    shape = ground.shape
+    diff = compare_shape(runbook.contract, shape)
+    clauses = wanted_clauses(runbook, shape, diff)
+    family = tuple(dict.fromkeys((*shape.family, *(f.references for f in runbook.contract.foreign_keys))))
+    changing = divide(clauses, ground, runbook, family).steps
+    tried = "try-ddl" in record.done_steps or not changing
+    trial = () if tried else (TryDdl(table=runbook.table, family=family, steps=changing),)
+    return (*trial, *_counts(runbook, shape, changing, record), *_with_proofs(runbook, changing, record))
 
 
 def _counts(runbook: Runbook, shape: Shape, changing: Sequence[Step], record: Record) -> Sequence[Step]:

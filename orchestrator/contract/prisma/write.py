@@ -92,6 +92,12 @@ def write_model(contract: Contract, model: str = "") -> str:
     return "\n".join(blocks)
 
 
+def field_names(contract: Contract) -> dict[str, str]:
+    """What the model calls each column, by the column's name in lower case."""
+    before = contract.before or Before(())
+    return _field_names({c.name: c for c in (*before.columns, *contract.columns)})
+
+
 def _block(kind: str, name: str, lines: list[str]) -> str:
     return f"{kind} {name} {{\n" + "".join(f"  {line}\n" if line else "\n" for line in lines) + "}\n"
 

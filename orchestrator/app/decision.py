@@ -1,0 +1,140 @@
+"""What a decision record is made of, brought together from the rooms that know it. Asks no server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orchestrator.adr.chinese import CHINESE
+from orchestrator.adr.english import ENGLISH
+from orchestrator.adr.material import Material, Planned, Query
+from orchestrator.adr.page import page
+from orchestrator.adr.words import Words
+from orchestrator.contract.prisma.write import field_names, write_schema
+from orchestrator.contract.stood import expanded, stood
+from orchestrator.errors import UsageError
+from orchestrator.model.chooser import Ground
+from orchestrator.model.contract import Contract
+from orchestrator.model.facts import Facts, MirrorFacts, Presence, Reading
+from orchestrator.model.matrix import VERSIONS, Matrix, Version
+from orchestrator.model.runbook import RollbackDdl, Runbook
+from orchestrator.model.state import FORWARD, Record
+from orchestrator.model.step import CountDuplicates, ExclusiveDdlStep, GhostAlter, ProveForeignKey, Step, step_key
+from orchestrator.mysql.lookups import lookup_of, serving
+from orchestrator.mysql.site import tag
+from orchestrator.mysql.sql.alter import alter, copy_clauses, count_orphans
+from orchestrator.mysql.sql.duplicates import count_duplicates
+from orchestrator.mysql.sql.mirror import trigger_name
+from orchestrator.runbook.proof import proof_beside
+from phases.ddl import missing_steps
+from phases.rollback import Rollback
+
+WORDS = {words.language: words for words in (ENGLISH, CHINESE)}
+# The oldest server whose INSTANT columns can be trusted: what it can do, every newer one can.
+_OLDEST = (8, 0, 31)
+
+
+def record_page(runbook: Runbook, language: str) -> str:
+    """The decision record in that language. The same runbook and proof give the same bytes.
+
+    Raises UsageError for a language without words, FileFindings for a proof that was changed by hand.
+    """
+    return page(material(runbook), words_of(language))
+
+
+def words_of(language: str) -> Words:
+    """Raises UsageError."""
+    if language not in WORDS:
+        raise UsageError(f"there are no words in {language!r}", f"one of {', '.join(WORDS)}", "correct --lang")
+    return WORDS[language]
+
+
+def material(runbook: Runbook) -> Material:
+    """What the record is made of. Raises FileFindings."""
+    contract = runbook.contract
+    return Material(
+        runbook=runbook,
+        matrix=_proof(runbook),
+        ddl=tuple(_planned(s, runbook) for s in missing_steps(runbook, _ground(contract), _new(runbook)) if _runs(s)),
+        back=tuple(_planned(s, runbook) for s in _back(runbook)),
+        prisma=write_schema(contract, runbook.decision.model),
+        fields=field_names(contract),
+        served=_served(contract),
+        triggers=tuple(trigger_name(runbook.id, event) for event in ("update", "insert")) if contract.mappings else (),
+    )
+
+
+def _proof(runbook: Runbook) -> Matrix | None:
+    """The matrix that lies beside the runbook, when it is that of this contract."""
+    found = proof_beside(runbook)
+    return found if found is not None and found.digest == runbook.digest else None
+
+
+def _ground(contract: Contract) -> Ground:
+    return Ground(stood(contract), _OLDEST)
+
+
+def _new(runbook: Runbook) -> Record:
+    return Record(
+        id=runbook.id,
+        table=runbook.table,
+        digest=runbook.digest,
+        runbook_text=runbook.text,
+        runbook_path=runbook.path,
+        server_uuid="",
+    )
+
+
+def _runs(step: Step) -> bool:
+    """Whether it is a statement on the table itself."""
+    return isinstance(step, ExclusiveDdlStep | GhostAlter | ProveForeignKey | CountDuplicates)
+
+
+def _back(runbook: Runbook) -> Sequence[Step]:
+    """What a rollback all the way does to the shape; nothing when it keeps what ddl added."""
+    if runbook.phases.rollback_ddl is RollbackDdl.KEEP:
+        return ()
+    contract = runbook.contract
+    added = replace(
+        _new(runbook),
+        done=FORWARD,
+        columns_added=tuple(c.name for c in contract.columns),
+        indexes_added=tuple(i.name for i in contract.indexes),
+        foreign_keys_added=tuple(f.name for f in contract.foreign_keys),
+        checks_added=tuple(c.name for c in contract.checks),
+    )
+    gone = MirrorFacts(Presence.ABSENT, Presence.ABSENT)
+    facts = Facts(shape=Reading(0.0, expanded(contract)), mirror=Reading(0.0, gone))
+    return [s for s in Rollback().steps(runbook, facts, added) if isinstance(s, ExclusiveDdlStep)]
+
+
+def _planned(step: Step, runbook: Runbook) -> Planned:
+    """The step with the statements that its driver will run."""
+    mark = tag(runbook.id, step_key(step))
+    match step:
+        case GhostAlter():
+            return Planned(step, (f"gh-ost --alter={copy_clauses(step)}",))
+        case ProveForeignKey():
+            return Planned(step, (count_orphans(step.table, step.foreign_key, mark),))
+        case CountDuplicates():
+            return Planned(step, (count_duplicates(step.table, step.index, step.absent, mark),))
+        case _ if isinstance(step, ExclusiveDdlStep):
+            return Planned(step, (alter(step, mark),))
+        case _:
+            raise AssertionError(f"{step.kind} has no statement on the table")
+
+
+def _served(contract: Contract) -> dict[str, tuple[Query, ...]]:
+    """By index, the declared statements that look their rows up by it."""
+    indexes = expanded(contract).indexes
+    found: dict[str, list[Query]] = {}
+    for version in VERSIONS:
+        for number, text in enumerate(_declared(contract, version), 1):
+            index = serving(lookup_of(text), indexes)
+            if index is not None:
+                found.setdefault(index.name, []).append(Query(version, number, text))
+    return {name: tuple(queries) for name, queries in found.items()}
+
+
+def _declared(contract: Contract, version: Version) -> tuple[str, ...]:
+    return contract.old_statements if version == "old" else contract.new_statements
