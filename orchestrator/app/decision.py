@@ -12,6 +12,7 @@ from orchestrator.adr.page import page
 from orchestrator.adr.words import Words
 from orchestrator.contract.prisma.write import field_names, write_schema
 from orchestrator.contract.stood import expanded, stood
+from orchestrator.drivers.ddl.native import NativeDdlDriver
 from orchestrator.errors import UsageError
 from orchestrator.model.chooser import Ground
 from orchestrator.model.contract import Contract
@@ -19,13 +20,14 @@ from orchestrator.model.facts import Facts, MirrorFacts, Presence, Reading
 from orchestrator.model.matrix import VERSIONS, Matrix, Version
 from orchestrator.model.runbook import RollbackDdl, Runbook
 from orchestrator.model.state import FORWARD, Record
-from orchestrator.model.step import CountDuplicates, ExclusiveDdlStep, GhostAlter, ProveForeignKey, Step, step_key
+from orchestrator.model.step import GhostAlter, NativeDdlStep, Step
+from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.lookups import lookup_of, serving
-from orchestrator.mysql.site import tag
-from orchestrator.mysql.sql.alter import alter, copy_clauses, count_orphans
-from orchestrator.mysql.sql.duplicates import count_duplicates
+from orchestrator.mysql.site import Site
+from orchestrator.mysql.sql.alter import copy_clauses
 from orchestrator.mysql.sql.mirror import trigger_name
 from orchestrator.runbook.proof import proof_beside
+from orchestrator.settings import ServerSettings
 from phases.ddl import missing_steps
 from phases.rollback import Rollback
 
@@ -55,8 +57,8 @@ def material(runbook: Runbook) -> Material:
     return Material(
         runbook=runbook,
         matrix=_proof(runbook),
-        ddl=tuple(_planned(s, runbook) for s in missing_steps(runbook, _ground(contract), _new(runbook)) if _runs(s)),
-        back=tuple(_planned(s, runbook) for s in _back(runbook)),
+        ddl=_all_planned(missing_steps(runbook, Ground(stood(contract), _OLDEST), _new(runbook)), runbook),
+        back=_all_planned(_back(runbook), runbook),
         prisma=write_schema(contract, runbook.decision.model),
         fields=field_names(contract),
         served=_served(contract),
@@ -70,10 +72,6 @@ def _proof(runbook: Runbook) -> Matrix | None:
     return found if found is not None and found.digest == runbook.digest else None
 
 
-def _ground(contract: Contract) -> Ground:
-    return Ground(stood(contract), _OLDEST)
-
-
 def _new(runbook: Runbook) -> Record:
     return Record(
         id=runbook.id,
@@ -83,11 +81,6 @@ def _new(runbook: Runbook) -> Record:
         runbook_path=runbook.path,
         server_uuid="",
     )
-
-
-def _runs(step: Step) -> bool:
-    """Whether it is a statement on the table itself."""
-    return isinstance(step, ExclusiveDdlStep | GhostAlter | ProveForeignKey | CountDuplicates)
 
 
 def _back(runbook: Runbook) -> Sequence[Step]:
@@ -105,23 +98,23 @@ def _back(runbook: Runbook) -> Sequence[Step]:
     )
     gone = MirrorFacts(Presence.ABSENT, Presence.ABSENT)
     facts = Facts(shape=Reading(0.0, expanded(contract)), mirror=Reading(0.0, gone))
-    return [s for s in Rollback().steps(runbook, facts, added) if isinstance(s, ExclusiveDdlStep)]
+    return Rollback().steps(runbook, facts, added)
 
 
-def _planned(step: Step, runbook: Runbook) -> Planned:
-    """The step with the statements that its driver will run."""
-    mark = tag(runbook.id, step_key(step))
-    match step:
-        case GhostAlter():
+def _all_planned(steps: Sequence[Step], runbook: Runbook) -> tuple[Planned, ...]:
+    """Those that send a statement to the table itself."""
+    return tuple(_planned(s, runbook) for s in steps if isinstance(s, GhostAlter | NativeDdlStep))
+
+
+def _planned(step: GhostAlter | NativeDdlStep, runbook: Runbook) -> Planned:
+    """The step with the statements that its driver will send."""
+    if isinstance(step, GhostAlter):
+        try:
             return Planned(step, (f"gh-ost --alter={copy_clauses(step)}",))
-        case ProveForeignKey():
-            return Planned(step, (count_orphans(step.table, step.foreign_key, mark),))
-        case CountDuplicates():
-            return Planned(step, (count_duplicates(step.table, step.index, step.absent, mark),))
-        case _ if isinstance(step, ExclusiveDdlStep):
-            return Planned(step, (alter(step, mark),))
-        case _:
-            raise AssertionError(f"{step.kind} has no statement on the table")
+        except ValueError as wrong:
+            return Planned(step, (f"-- gh-ost cannot be told {wrong}",))
+    site = Site(ServerSettings(), runbook, SystemClock())  # a description connects to nothing
+    return Planned(step, tuple(NativeDdlDriver(site).describe(step)))
 
 
 def _served(contract: Contract) -> dict[str, tuple[Query, ...]]:

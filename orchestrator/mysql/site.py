@@ -10,11 +10,6 @@ from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 
 
-def tag(rollout: str, step: str) -> str:
-    """The comment in a statement of ours that says whose it is."""
-    return f"/* rollout:{rollout} {step} */"
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
     settings: ServerSettings
@@ -27,7 +22,7 @@ class Site:
 
     def tag(self, step: str) -> str:
         """The comment by which a statement of ours is found again, also after our death."""
-        return tag(self.runbook.id, step)
+        return f"/* rollout:{self.runbook.id} {step} */"
 
     @property
     def tag_prefix(self) -> str:
