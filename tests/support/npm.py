@@ -5,12 +5,16 @@ from __future__ import annotations
 import base64
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +27,27 @@ def node() -> str:
     """The Node program; a test without one is skipped, saying so."""
     found = shutil.which("node")
     if found is None:
-        pytest.skip("there is no node here: what Prisma's own engine says is not compared")
+        pytest.skip("there is no node here: what the real programs of npm say is not compared")
     return found
+
+
+@contextmanager
+def asking(script: Path, name: str) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+    """One Node process for many questions, a line of JSON each way. The script is given the package's folder."""
+    command = [node(), str(script), str(package(name))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(question: dict[str, Any]) -> dict[str, Any]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.flush()
+        return dict(json.loads(process.stdout.readline()))
+
+    try:
+        yield ask
+    finally:
+        process.communicate(timeout=30)
 
 
 def package(name: str) -> Path:
@@ -50,7 +73,7 @@ def _pinned(name: str) -> tuple[str, str]:
 def _fetch(wanted: str, integrity: str, folder: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        pytest.skip("there is no npm here: what Prisma's own engine says is not compared")
+        pytest.skip("there is no npm here: what the real programs of npm say is not compared")
     with tempfile.TemporaryDirectory(dir=CACHE) as place:
         packed = subprocess.run(
             [npm, "pack", "--silent", "--pack-destination", place, wanted], capture_output=True, text=True, check=False
@@ -62,5 +85,5 @@ def _fetch(wanted: str, integrity: str, folder: Path) -> None:
         assert got == integrity, f"{wanted} is not the file that was pinned"
         opened = Path(place) / "opened"
         with tarfile.open(files[0]) as archive:
-            archive.extractall(opened, filter="data")
+            archive.extractall(opened, [m for m in archive if not m.name.endswith(".map")], filter="data")
         opened.rename(folder)

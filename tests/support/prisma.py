@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from orchestrator.contract.target import Target
-from tests.support.npm import node, package
+from tests.support.npm import asking
 
 _SCRIPT = Path(__file__).with_name("prisma_engine.js")
 
@@ -18,27 +16,18 @@ _SCRIPT = Path(__file__).with_name("prisma_engine.js")
 class Engine:
     """One process for many questions."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+    def __init__(self, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._ask = ask
 
     def ask(self, *texts: str) -> dict[str, Any]:
         """``dmmf`` of the schema in these files, or ``error``."""
-        files = [[f"{at}.prisma", text] for at, text in enumerate(texts)]
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"files": files}) + "\n")
-        self._process.stdin.flush()
-        return dict(json.loads(self._process.stdout.readline()))
+        return self._ask({"files": [[f"{at}.prisma", text] for at, text in enumerate(texts)]})
 
 
 @contextmanager
 def prisma_engine() -> Iterator[Engine]:
-    command = [node(), str(_SCRIPT), str(package("@prisma/prisma-schema-wasm"))]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        yield Engine(process)
-    finally:
-        process.communicate(timeout=30)
+    with asking(_SCRIPT, "@prisma/prisma-schema-wasm") as ask:
+        yield Engine(ask)
 
 
 def seen_by_engine(dmmf: dict[str, Any]) -> dict[str, Any]:
