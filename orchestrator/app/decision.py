@@ -13,7 +13,7 @@ from orchestrator.adr.words import Words
 from orchestrator.contract.prisma.write import field_names, write_schema
 from orchestrator.contract.stood import expanded, stood
 from orchestrator.drivers.ddl.native import NativeDdlDriver
-from orchestrator.errors import UsageError
+from orchestrator.errors import RunbookError, UsageError
 from orchestrator.model.chooser import Ground
 from orchestrator.model.contract import Contract
 from orchestrator.model.facts import Facts, MirrorFacts, Presence, Reading
@@ -39,7 +39,7 @@ _OLDEST = (8, 0, 31)
 def record_page(runbook: Runbook, language: str) -> str:
     """The decision record in that language. The same runbook and proof give the same bytes.
 
-    Raises UsageError for a language without words, FileFindings for a proof that was changed by hand.
+    Raises UsageError for a language without words, and what ``material`` raises.
     """
     return page(material(runbook), words_of(language))
 
@@ -52,8 +52,14 @@ def words_of(language: str) -> Words:
 
 
 def material(runbook: Runbook) -> Material:
-    """What the record is made of. Raises FileFindings."""
+    """What the record is made of. Raises FileFindings; RunbookError when nobody wrote down what stood before."""
     contract = runbook.contract
+    if contract.before is None:
+        raise RunbookError(
+            f"{runbook.path}: the runbook does not say what stood before",
+            "table.before: a record shows the whole table, its delete rules and its DDL",
+            "write it down; rollout init writes it from a live table, DDL or a Prisma schema",
+        )
     return Material(
         runbook=runbook,
         matrix=_proof(runbook),

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from orchestrator.app.decision import WORDS, record_page
 from orchestrator.contract.drift import compare
 from orchestrator.contract.prisma import read_models
 from orchestrator.contract.target import Source
 from orchestrator.model.contract import Contract
+from orchestrator.model.runbook import Runbook
 from orchestrator.runbook.load import load
+from tests.support.contracts import contracts
 from tests.support.npm import asking
 from tests.support.prisma import prisma_engine
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = sorted(p for p in (ROOT / "runbooks").glob("*.yaml") if load(p).contract.before is not None)
+EXAMPLES = 300 if settings.default.max_examples > 100 else 15
 _MERMAID = ROOT / "tests" / "support" / "mermaid_parser.mjs"
 _RELATED = 'erDiagram\n  A ||--o{ B : "a: ON DELETE CASCADE"\n'
 
@@ -60,6 +64,18 @@ def test_mermaid_reads_every_column_and_relation(
 def test_mermaid_refuses_what_is_no_diagram(mermaid: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     assert mermaid({"text": _RELATED})["relations"] == ["a: ON DELETE CASCADE"]
     assert "Parse error on line 2" in mermaid({"text": _RELATED.replace("--", "-")})["error"]
+
+
+@settings(max_examples=EXAMPLES)
+@given(contract=contracts("app"))
+def test_mermaid_reads_a_table_of_any_names(
+    mermaid: Callable[[dict[str, Any]], dict[str, Any]], contract: Contract
+) -> None:
+    text = record_page(Runbook("r", contract, "d" * 64, "", "none.yaml"), "zh")
+    (shown,) = re.findall(r"^```mermaid\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    drawn = mermaid({"text": shown})
+    assert "error" not in drawn, drawn["error"] + shown
+    assert {len(of) for of in drawn["entities"].values()} == {0, len(all_columns(contract))}
 
 
 def test_prisma_takes_the_schema_and_it_is_the_contract() -> None:

@@ -14,7 +14,7 @@ from orchestrator.adr.material import untranslated
 from orchestrator.adr.page import page
 from orchestrator.adr.words import moment
 from orchestrator.app.decision import WORDS, material, record_page
-from orchestrator.errors import UsageError
+from orchestrator.errors import RunbookError, UsageError
 from orchestrator.model.contract import Contract
 from orchestrator.model.matrix import Failure, Hazard, HazardKind, Matrix, ShapeName, Spoken
 from orchestrator.model.runbook import Runbook
@@ -236,6 +236,13 @@ def test_the_record_of_a_drop_has_its_statements_and_of_a_copy_its_command() -> 
     assert "gh-ost --alter=" in section(readings, 10)
     assert "The whole table is copied or rebuilt once" in section(readings, 2)
     assert "Made wider, so that every value fits unchanged: `sensor_no`, `amount`." in section(readings, 2)
+
+
+def test_a_record_needs_what_stood_before(runbook: Runbook) -> None:
+    blind = replace(runbook, contract=replace(runbook.contract, before=None))
+    with pytest.raises(RunbookError) as caught:
+        record_page(blind, "en")
+    assert "does not say what stood before" in caught.value.seen
 
 
 def test_a_language_without_words_is_refused(runbook: Runbook) -> None:
