@@ -151,6 +151,7 @@ CHINESE = Words(
         "add-columns": "新增 {count} 个字段",
         "set-default": "设置 {name} 的默认值",
         "change-column": "加宽 {name}",
+        "rename-column": "原地重命名字段",
         "add-index": "新增索引 {name}",
         "add-foreign-key": "新增外键 {name}（暂不校验）",
         "prove-foreign-key": "校验 {name}：不存在没有父行的子行",

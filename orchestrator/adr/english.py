@@ -151,6 +151,7 @@ ENGLISH = Words(
         "add-columns": "add {count} columns",
         "set-default": "set the default of {name}",
         "change-column": "widen {name}",
+        "rename-column": "rename a column in place",
         "add-index": "add index {name}",
         "add-foreign-key": "add foreign key {name}, unchecked",
         "prove-foreign-key": "prove {name}: no child without its parent",
