@@ -1,0 +1,85 @@
+"""``make crash``: strikes rollouts at seeded moments until so many deaths were counted, and prints what was found.
+
+``--life SEED`` or ``--storm SEED`` replays the one rollout that a finding names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from orchestrator.sandbox.pair import Pair
+from tests.crash.suite.lives import Life
+from tests.crash.suite.storms import Storm
+from tests.crash.suite.tally import Tally
+from tests.support.servers import guarded_pair
+
+_WORKERS = 2
+Rollouts = Callable[[Sequence[int], int], Tally]
+
+
+def lives(seeds: Sequence[int], deaths: int) -> Tally:
+    """The light weight, on a pair of its own, until there were so many deaths or the seeds are used up."""
+    longest = dict[tuple[str, str], int]()
+    return _through(seeds, deaths, lambda pair, seed, tally: Life(pair, seed, tally, longest).live())
+
+
+def storms(seeds: Sequence[int], deaths: int) -> Tally:
+    """The heavy weight, likewise."""
+    return _through(seeds, deaths, lambda pair, seed, tally: Storm(pair, seed, tally).blow())
+
+
+def _through(seeds: Sequence[int], deaths: int, one: Callable[[Pair, int, Tally], None]) -> Tally:
+    tally = Tally()
+    with guarded_pair() as pair:
+        for seed in seeds:
+            if tally.total >= deaths:
+                break
+            one(pair, seed, tally)
+    return tally
+
+
+def _shared(rollouts: Rollouts, first: int, deaths: int) -> Tally:
+    share = -(-deaths // _WORKERS)
+    seeds = [range(first + w, first + 100_000, _WORKERS) for w in range(_WORKERS)]
+    tally = Tally()
+    with ProcessPoolExecutor(_WORKERS, mp_context=get_context("fork")) as pool:
+        tally.add(pool.map(rollouts, seeds, [share] * _WORKERS))
+    return tally
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", type=int, default=0, help="deaths of the light weight")
+    parser.add_argument("--heavy", type=int, default=0, help="blows of the heavy weight")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--life", type=int, help="replay this life alone")
+    parser.add_argument("--storm", type=int, help="replay this storm alone")
+    said = parser.parse_args()
+    runs: list[tuple[str, Callable[[], Tally]]] = []
+    if said.life is not None:
+        runs.append(("quick", lambda: lives([said.life], sys.maxsize)))
+    if said.storm is not None:
+        runs.append(("heavy", lambda: storms([said.storm], sys.maxsize)))
+    if said.quick:
+        runs.append(("quick", lambda: _shared(lives, said.seed, said.quick)))
+    if said.heavy:
+        runs.append(("heavy", lambda: _shared(storms, said.seed, said.heavy)))
+    found = False
+    for weight, run in runs:
+        began = time.monotonic()
+        tally = run()
+        print(f"\n{weight}: {tally.total} deaths in {tally.lives} rollouts, {tally.tries} commands, ", end="")
+        print(f"{time.monotonic() - began:.0f} s\n\n{tally}", flush=True)
+        for finding in tally.findings:
+            print(f"FOUND: {finding}")
+            found = True
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""One command in a process of its own, forked from this one so that it begins in a moment, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from orchestrator.app.wiring import App, Surroundings, build
+from orchestrator.engine.walk import Paused
+from orchestrator.errors import Exit, RolloutError
+from orchestrator.model.outcome import Progress, Signal
+from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import Record
+from orchestrator.model.step import Step
+from orchestrator.model.verdict import Verdict
+from orchestrator.settings import ServerSettings
+from tests.crash.suite.mortal import DIED, Blow, Moment
+
+Verb = Callable[[App], str]
+_LONGEST_S = 100.0
+
+
+class Unwatched:
+    """Implements ports.Watcher: nobody looks."""
+
+    def progress(self, record: Record, step: Step, progress: Progress, signal: Signal) -> None:
+        """Not shown."""
+
+    def waiting(self, record: Record, verdicts: Sequence[Verdict], waited_s: float) -> None:
+        """Not shown."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """``code``: the exit code of the command, DIED when the blow ended it. ``statements``: how many were sent;
+    ``struck``: the statement at the moment, "" when the command was over before it."""
+
+    code: int
+    said: str
+    statements: int
+    struck: str
+
+    @property
+    def died(self) -> bool:
+        return self.code == DIED
+
+
+def attempt(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None) -> Attempt:
+    """Run ``verb`` in a child that is struck at ``moment``. The parent must hold no thread and no session."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            _child(runbook, settings, verb, moment, writing)
+        finally:
+            os._exit(Exit.BUG)
+    os.close(writing)
+    try:
+        code = _ended(pid)
+        with os.fdopen(reading, encoding="utf-8") as pipe:
+            told = pipe.read()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        raise
+    words = json.loads(told) if told else {"code": code, "said": "it said nothing", "statements": 0, "struck": ""}
+    return Attempt(**words)
+
+
+def _child(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None, writing: int) -> None:
+    once = threading.Lock()
+
+    def tell(code: int, said: str) -> None:
+        once.acquire()  # and kept: one account of one end
+        words = asdict(Attempt(code, said, blow.statements, blow.struck))
+        os.write(writing, json.dumps(words).encode())
+
+    blow = Blow(moment, lambda statement: tell(DIED, statement))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    try:
+        app = build(runbook, settings, Surroundings(Unwatched()))
+        code, said = Exit.DONE, verb(app)
+        app.close()
+    except Paused as paused:
+        code, said = Exit.DONE, paused.note
+    except RolloutError as error:
+        code, said = error.exit_code, f"{error.seen} | expected: {error.expected} | next: {error.next}"
+    except BaseException:
+        code, said = Exit.BUG, traceback.format_exc()
+    tell(int(code), said)
+    os._exit(int(code))
+
+
+def _ended(pid: int) -> int:
+    deadline = time.monotonic() + _LONGEST_S
+    while True:
+        gone, status = os.waitpid(pid, os.WNOHANG)
+        if gone:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            raise AssertionError(f"a command did not end within {_LONGEST_S:.0f} s")
+        time.sleep(0.002)
