@@ -1,12 +1,14 @@
-"""How a session is encrypted. One context for all sessions with a server: reading the certificates costs more than the
-handshake."""
+"""How a session is encrypted, and what is not said on one that is not. One context for all sessions with a server:
+reading the certificates costs more than the handshake."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import pymysql
 from pymysql.constants import CR
 
 from orchestrator.settings import TlsSettings
@@ -39,3 +41,27 @@ def _context(tls: TlsSettings) -> ssl.SSLContext:
     if tls.cert:
         context.load_cert_chain(tls.cert, tls.key or None)
     return context
+
+
+class _NotInTheClear:
+    """Whoever answers on the server's port chooses how a password is sent. In the clear it is sent to a server that the
+    session is encrypted with, or over a socket, and to nobody else."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def authenticate(self, packet: object) -> Any:
+        if not self._connection._secure:
+            raise pymysql.err.OperationalError(
+                CR.CR_AUTH_PLUGIN_ERR,
+                "the server asks for the password in the clear, and the session is not encrypted (--ssl-mode REQUIRED)",
+            )
+        self._connection.write_packet(self._connection.password + b"\0")
+        return self._connection._read_packet()
+
+
+# Both of the driver's ways that send a password as it is; MySQL's own server asks for the first only (PAM, LDAP).
+PLUGINS: dict[str, Callable[[pymysql.Connection[Any]], Any]] = {
+    "mysql_clear_password": _NotInTheClear,
+    "dialog": _NotInTheClear,
+}

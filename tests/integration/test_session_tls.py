@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import struct
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 from orchestrator.errors import ServerUnreachable
 from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair
-from orchestrator.settings import ServerSettings, TlsSettings
+from orchestrator.settings import Secret, ServerSettings, TlsSettings
 from tests.support.servers import sql
 from tests.support.state import settings_of
 
@@ -77,3 +80,41 @@ def test_without_tls_on_the_server_preferred_goes_on_and_required_does_not(pair:
     with pytest.raises(ServerUnreachable) as refused:
         cipher(over_tcp(pair, TlsSettings("REQUIRED")))
     assert "SSL is required" in refused.value.seen
+
+
+@contextmanager
+def whoever_listens(asks: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """Not a server: something on its port that greets without TLS and then asks for the password by that plugin. Gives
+    the port, and what it was sent."""
+    heard: list[bytes] = []
+
+    def packet(number: int, body: bytes) -> bytes:
+        return struct.pack("<I", len(body))[:3] + bytes([number]) + body
+
+    def listen() -> None:
+        with closing(listener.accept()[0]) as peer:
+            peer.settimeout(5)
+            capabilities = 0x0008_A208  # protocol 41, secure connection, plugins; no TLS
+            greeting = b"\x0a9.7.4\0" + struct.pack("<I", 1) + b"saltsalt\0" + struct.pack("<H", capabilities & 0xFFFF)
+            greeting += b"\xff" + struct.pack("<HH", 2, capabilities >> 16) + b"\x15" + b"\0" * 10
+            peer.sendall(packet(0, greeting + b"saltsaltsalt\0caching_sha2_password\0"))
+            heard.append(peer.recv(4096))
+            peer.sendall(packet(2, b"\xfe" + asks + b"\0"))
+            heard.append(peer.recv(4096))
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield listener.getsockname()[1], heard
+        thread.join(10)
+
+
+@pytest.mark.parametrize("asks", [b"mysql_clear_password", b"dialog"])
+def test_a_password_is_not_sent_in_the_clear_to_whoever_asks(pair: Pair, asks: bytes) -> None:
+    with whoever_listens(asks) as (port, heard):
+        settings = replace(over_tcp(pair, TlsSettings("DISABLED")), port=port, password=Secret("s3cret-in-clear"))
+        with pytest.raises(ServerUnreachable) as refused:
+            Session(settings, role="test")
+    assert "in the clear" in refused.value.seen
+    assert len(heard) == 2
+    assert b"s3cret-in-clear" not in b"".join(heard)
