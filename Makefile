@@ -1,11 +1,15 @@
 # Each target sets up what it lacks, in .venv and .cache only, and may be called again at any time.
 # Variables: PYTHON (which python3 makes .venv), ARGS (passed to rollout demo or pytest), ONLY (one benchmark),
-# WORKERS (processes of make test).
+# WORKERS (processes of make test), N and HEAVY (deaths, and blows under traffic, of make crash), N (sleepers of make
+# zombies), SEED.
 
 PYTHON ?= python3
 ARGS ?=
 # Each has a primary and a replica of its own; more than the cores make tests wait for each other.
 WORKERS ?= 2
+N ?= 500
+HEAVY ?= 20
+SEED ?= 1
 BIN := .venv/bin
 # What the tests' tools remember or leave lies with the rest.
 export HYPOTHESIS_STORAGE_DIRECTORY := .cache/hypothesis
@@ -16,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Only the demo that asks for it, the tests and the benchmarks need gh-ost.
 GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
 
-.PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long check bench clean
+.PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long crash zombies check bench clean
 
 setup: server
 
@@ -48,6 +52,12 @@ test-fast: .venv/.ready
 
 test-long: server gh-ost prometheus flagd
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
+
+crash: server gh-ost
+	$(BIN)/python -m tests.crash.suite --seed $(SEED) --quick $(N) --heavy $(HEAVY) $(ARGS)
+
+zombies: server
+	$(BIN)/python -m tests.crash.suite --seed $(SEED) --zombies $(N) $(ARGS)
 
 check: .venv/.ready
 	$(BIN)/ruff check .

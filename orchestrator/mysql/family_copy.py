@@ -7,7 +7,7 @@ found by its name and removed before the next copy is made, and when the rollout
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -84,10 +84,14 @@ def copy_schema(site: Site) -> str:
 
 
 @contextmanager
-def family_copy(site: Site, family: Sequence[TableName]) -> Iterator[tuple[Session, FamilyCopy]]:
+def family_copy(
+    site: Site, family: Sequence[TableName], alive: Callable[[], object]
+) -> Iterator[tuple[Session, FamilyCopy]]:
     """Copies of all tables of ``family`` that exist, with the foreign keys among them; all gone afterwards.
 
-    Raises PrivilegeMissing with the exact GRANT, ServerUnreachable, ConfigurationError.
+    ``alive`` raises when we were taken for dead: it is asked once the session is there, because nothing fences what is
+    said on it, and who took over ends the sessions that he finds. Raises PrivilegeMissing with the exact GRANT,
+    ServerUnreachable, ConfigurationError.
     """
     session = site.connect(_TAG)
     tag, schema = site.tag(_TAG), copy_schema(site)
@@ -95,6 +99,7 @@ def family_copy(site: Site, family: Sequence[TableName]) -> Iterator[tuple[Sessi
         try:
             session.pin("lock_wait_timeout", 1)
             made = lay_out(site, session, family)
+            alive()
             for statement in made.statements:
                 session.execute(statement)
         except ServerError as error:
@@ -122,6 +127,9 @@ def copy_grant(schema: str) -> str:
 
 
 def _removed(session: Session, schema: str, tag: str) -> None:
+    if not session.connected:
+        # Cut off, perhaps by who took over: the copies of that name may be his by now.
+        return
     try:
         session.execute(sql.drop_schema(schema, tag))
     except ServerError:

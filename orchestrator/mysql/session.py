@@ -7,6 +7,8 @@ the server closed in the meantime (``wait_timeout`` is short on purpose) can be 
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +50,12 @@ _PINS: dict[str, str | int] = {
 _OPTIONAL = ("explain_format", "show_gipk_in_create_table_and_information_schema")
 
 
+def program_name(role: str) -> str:
+    """``rollout ROLE PID@HOST``: what each session of ours tells the server of itself, so that a successor can end the
+    sessions of a process that only seems to be dead."""
+    return f"rollout {role} {os.getpid()}@{socket.gethostname()}"
+
+
 @dataclass(frozen=True, slots=True)
 class ResultField:
     """One column of a result as the protocol describes it; ``length`` is in bytes of the session's character set."""
@@ -81,6 +89,11 @@ class Session:
     @property
     def connection_id(self) -> int:
         return int(self._connection.thread_id())
+
+    @property
+    def connected(self) -> bool:
+        """False when the connection was lost and no statement was said since."""
+        return self._connection is not None
 
     def pin(self, variable: str, value: str | int) -> None:
         """Set a session variable now and after every reconnect."""
@@ -209,7 +222,8 @@ class Session:
             read_timeout=self._timeout_s,
             write_timeout=self._timeout_s,
             client_flag=CLIENT.MULTI_STATEMENTS,
-            program_name=f"rollout {self._role}",
+            program_name=program_name(self._role),
+            auth_plugin_map=tls.PLUGINS,
             **where,
             **encryption,
         )

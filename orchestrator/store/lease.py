@@ -118,7 +118,10 @@ def _try(session: Session, place: Place, who: tuple[str, str, int, str], watched
     """The new epoch, or 0 when it must be tried again. Raises LeaseTaken for a holder whose counter moves."""
     free = rows(session, sql.take_lock(place.lock))[0][0] == 1
     if free:
-        return _raise(session, place, who, None)
+        before = _row(session, place.schema, place.id)
+        epoch = _raise(session, place, who, None)
+        _cut_off(session, before, None)
+        return epoch
     found = rows(session, sql.read(place.schema, place.id))
     stand = (int(found[0][4]), int(found[0][5])) if found else None
     if stand is not None and watched.stand is not None and stand[0] != watched.stand[0]:
@@ -130,11 +133,23 @@ def _try(session: Session, place: Place, who: tuple[str, str, int, str], watched
     # First the fence, then the lock: while commits hang (binary log full) killing a session could end the server, and
     # then the fence cannot be raised either.
     owner = rows(session, sql.lock_owner(place.lock))[0][0]
+    silent = _row(session, place.schema, place.id)
     epoch = _raise(session, place, who, stand[1] if stand else None)
-    if epoch and owner is not None:
-        with contextlib.suppress(ServerError):  # not ours to kill: the fence holds without it
-            rows(session, sql.kill(int(owner)))
+    if epoch:
+        _cut_off(session, silent, int(owner) if owner is not None else None)
     return epoch
+
+
+def _cut_off(session: Session, silent: Holder | None, lock_owner: int | None) -> None:
+    """End the sessions of a holder that was taken for dead. The fence holds without it for all but DDL: what a sleeper
+    was about to send when it froze would be sent on a session that is still there when it wakes."""
+    connections = [lock_owner] if lock_owner is not None else []
+    with contextlib.suppress(ServerError):
+        if silent is not None and (silent.pid, silent.host) != (os.getpid(), socket.gethostname()):
+            connections += [int(row[0]) for row in rows(session, sql.idle_sessions(silent.pid, silent.host))]
+    for connection in dict.fromkeys(connections):
+        with contextlib.suppress(ServerError):  # gone already, or not ours to kill
+            rows(session, sql.kill(connection))
 
 
 def _raise(session: Session, place: Place, who: tuple[str, str, int, str], expected: int | None) -> int:

@@ -72,7 +72,7 @@ def test_b107_a_session_that_was_cut_while_it_was_throttled_is_opened_and_pinned
             primary,
             "SELECT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.session_connect_attrs"
             " ON session_connect_attrs.PROCESSLIST_ID = threads.PROCESSLIST_ID"
-            " WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE = 'rollout backfill'".replace(
+            " WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE LIKE 'rollout backfill %'".replace(
                 "SELECT PROCESSLIST_ID", "SELECT threads.PROCESSLIST_ID"
             ),
         ):

@@ -67,11 +67,12 @@ class TrialDriver:
 
     def apply(self, step: TryDdl, beat: Beat) -> Outcome:
         """DONE when the server takes all of it; FAILED with every reason at once."""
-        signal = beat(Progress(unit="", note="tries the statements on a scratch copy"))
+        progress = Progress(unit="", note="tries the statements on a scratch copy")
+        signal = beat(progress)
         if not goes_on(signal):
             return stopped_by(signal)
         try:
-            with family_copy(self._site, step.family) as (session, here):
+            with family_copy(self._site, step.family, lambda: beat(progress)) as (session, here):
                 return self._judged(step, self._try(step, session, here))
         except ServerError as error:
             raise told(error, "while the statements were tried on the scratch copy") from error

@@ -75,8 +75,7 @@ class MirrorTrialDriver:
     def _tried(self, step: TryMirror, beat: Beat) -> Outcome:
         contract, runs, listening = self._site.runbook.contract, list[Run](), _Listening(beat)
         for mirrored in (False, True):
-            listening(0)
-            with family_copy(self._site, step.family) as (session, here):
+            with family_copy(self._site, step.family, lambda: listening(0)) as (session, here):
                 settings = self._same(runs[0]) if runs else client_settings(session)
                 relation = self._relation(session, step)
                 trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored)

@@ -34,6 +34,17 @@ def kill(connection_id: int) -> Statement:
     return f"KILL {int(connection_id)}", ()
 
 
+def idle_sessions(pid: int, host: str) -> Statement:
+    """The connections of that process on which no statement runs; one that runs is found again by its tag."""
+    return (
+        "SELECT t.PROCESSLIST_ID FROM performance_schema.session_connect_attrs a"
+        " JOIN performance_schema.threads t ON t.PROCESSLIST_ID = a.PROCESSLIST_ID"
+        " WHERE a.ATTR_NAME = 'program_name' AND a.ATTR_VALUE LIKE 'rollout %%'"
+        " AND SUBSTRING_INDEX(a.ATTR_VALUE, ' ', -1) = %s AND t.PROCESSLIST_COMMAND = 'Sleep'",
+        (f"{pid}@{host}",),
+    )
+
+
 def read(schema: str, id: str) -> Statement:
     return (
         f"SELECT owner, host, pid, since, counter, epoch, reason FROM {at(schema, 'lease')} WHERE rollout = %s",

@@ -1,6 +1,6 @@
 """``make crash``: strikes rollouts at seeded moments until so many deaths were counted, and prints what was found.
 
-``--life SEED`` or ``--storm SEED`` replays the one rollout that a finding names.
+``--life SEED``, ``--storm SEED`` or ``--race SEED`` replays the one rollout that a finding names.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from orchestrator.sandbox.pair import Pair
 from tests.crash.suite.lives import Life
 from tests.crash.suite.storms import Storm
 from tests.crash.suite.tally import Tally
+from tests.crash.suite.zombies import Race
 from tests.support.servers import guarded_pair
 
 _WORKERS = 2
@@ -31,6 +32,12 @@ def lives(seeds: Sequence[int], deaths: int) -> Tally:
 def storms(seeds: Sequence[int], deaths: int) -> Tally:
     """The heavy weight, likewise."""
     return _through(seeds, deaths, lambda pair, seed, tally: Storm(pair, seed, tally).blow())
+
+
+def zombies(seeds: Sequence[int], races: int) -> Tally:
+    """Sleepers that wake when somebody else has done their work."""
+    longest = dict[tuple[str, str], int]()
+    return _through(seeds, races, lambda pair, seed, tally: Race(pair, seed, tally, longest).live())
 
 
 def _through(seeds: Sequence[int], deaths: int, one: Callable[[Pair, int, Tally], None]) -> Tally:
@@ -56,19 +63,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", type=int, default=0, help="deaths of the light weight")
     parser.add_argument("--heavy", type=int, default=0, help="blows of the heavy weight")
+    parser.add_argument("--zombies", type=int, default=0, help="sleepers that wake too late")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--life", type=int, help="replay this life alone")
     parser.add_argument("--storm", type=int, help="replay this storm alone")
+    parser.add_argument("--race", type=int, help="replay the sleepers of this life alone")
     said = parser.parse_args()
     runs: list[tuple[str, Callable[[], Tally]]] = []
     if said.life is not None:
         runs.append(("quick", lambda: lives([said.life], sys.maxsize)))
     if said.storm is not None:
         runs.append(("heavy", lambda: storms([said.storm], sys.maxsize)))
+    if said.race is not None:
+        runs.append(("zombies", lambda: zombies([said.race], sys.maxsize)))
     if said.quick:
         runs.append(("quick", lambda: _shared(lives, said.seed, said.quick)))
     if said.heavy:
         runs.append(("heavy", lambda: _shared(storms, said.seed, said.heavy)))
+    if said.zombies:
+        runs.append(("zombies", lambda: _shared(zombies, said.seed, said.zombies)))
     found = False
     for weight, run in runs:
         began = time.monotonic()

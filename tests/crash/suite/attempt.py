@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from orchestrator.app.wiring import App, Surroundings, build
@@ -22,6 +21,8 @@ from orchestrator.model.state import Record
 from orchestrator.model.step import Step
 from orchestrator.model.verdict import Verdict
 from orchestrator.settings import ServerSettings
+from orchestrator.store import lease
+from orchestrator.store.lease import LeaseTimes
 from tests.crash.suite.mortal import DIED, Blow, Moment
 
 Verb = Callable[[App], str]
@@ -53,30 +54,74 @@ class Attempt:
         return self.code == DIED
 
 
-def attempt(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None) -> Attempt:
-    """Run ``verb`` in a child that is struck at ``moment``. The parent must hold no thread and no session."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        try:
-            _child(runbook, settings, verb, moment, writing)
-        finally:
-            os._exit(Exit.BUG)
-    os.close(writing)
-    try:
-        code = _ended(pid)
-        with os.fdopen(reading, encoding="utf-8") as pipe:
+class Child:
+    """A command on its way. The parent must hold no thread and no session when it starts one. ``times``: of its
+    lease, when they are not the product's."""
+
+    def __init__(
+        self,
+        runbook: Runbook,
+        settings: ServerSettings,
+        verb: Verb,
+        moment: Moment | None = None,
+        times: LeaseTimes | None = None,
+    ) -> None:
+        self._status: int | None = None
+        self._reading, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._reading)
+            try:
+                _child(runbook, settings, verb, moment, writing, times)
+            finally:
+                os._exit(Exit.BUG)
+        os.close(writing)
+
+    def asleep(self) -> bool:
+        """Wait until it stands still (True) or has ended (False)."""
+        status = self._waited(os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            return True
+        self._status = status
+        return False
+
+    def wake(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def ended(self) -> Attempt:
+        """Wait until it has ended."""
+        code = os.waitstatus_to_exitcode(self._waited(0) if self._status is None else self._status)
+        with os.fdopen(self._reading, encoding="utf-8") as pipe:
             told = pipe.read()
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        raise
-    words = json.loads(told) if told else {"code": code, "said": "it said nothing", "statements": 0, "struck": ""}
-    return Attempt(**words)
+        words = json.loads(told) if told else {"code": code, "said": "it said nothing", "statements": 0, "struck": ""}
+        return Attempt(**words)
+
+    def _waited(self, options: int) -> int:
+        deadline = time.monotonic() + _LONGEST_S
+        while True:
+            gone, status = os.waitpid(self.pid, os.WNOHANG | options)
+            if gone:
+                return status
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                raise AssertionError(f"a command did not end within {_LONGEST_S:.0f} s")
+            time.sleep(0.002)
 
 
-def _child(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None, writing: int) -> None:
+def attempt(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None) -> Attempt:
+    """Run ``verb`` in a child that is struck at ``moment``, to its end."""
+    return Child(runbook, settings, verb, moment).ended()
+
+
+def _child(
+    runbook: Runbook,
+    settings: ServerSettings,
+    verb: Verb,
+    moment: Moment | None,
+    writing: int,
+    times: LeaseTimes | None,
+) -> None:
     once = threading.Lock()
 
     def tell(code: int, said: str) -> None:
@@ -85,6 +130,8 @@ def _child(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Momen
         os.write(writing, json.dumps(words).encode())
 
     blow = Blow(moment, lambda statement: tell(DIED, statement))
+    if times is not None:
+        lease.LeaseTimes = lambda: times  # type: ignore[assignment,misc]  # the store asks for them here
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     try:
         app = build(runbook, settings, Surroundings(Unwatched()))
@@ -98,14 +145,3 @@ def _child(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Momen
         code, said = Exit.BUG, traceback.format_exc()
     tell(int(code), said)
     os._exit(int(code))
-
-
-def _ended(pid: int) -> int:
-    deadline = time.monotonic() + _LONGEST_S
-    while True:
-        gone, status = os.waitpid(pid, os.WNOHANG)
-        if gone:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > deadline:
-            raise AssertionError(f"a command did not end within {_LONGEST_S:.0f} s")
-        time.sleep(0.002)

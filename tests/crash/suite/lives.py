@@ -104,11 +104,11 @@ class Life:
             return Move("rollback", self._rng.choice(("", *record.done[:-1])))
         return Move("next", record.next_phase) if record.next_phase else Move("finish")
 
-    def _moved(self, here: Ground, move: Move, untouched: str) -> bool:
+    def _moved(self, here: Ground, move: Move, untouched: str, most_deaths: int = _MOST_DEATHS) -> bool:
         """Type the command until it is through. False: it never was, and that is a finding."""
         deaths = 0
         for _ in range(_MOST_TRIES):
-            moment = self._moment(move) if deaths < _MOST_DEATHS and self._rng.random() < 0.85 else None
+            moment = self._moment(move) if deaths < most_deaths and self._rng.random() < 0.85 else None
             tried = attempt(here.runbook, settings_of(self._pair.primary), move.verb(), moment)
             self._tally.tries += 1
             if moment is not None and tried.struck:

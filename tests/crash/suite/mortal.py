@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,10 +23,12 @@ DIED = 99
 
 
 class Victim(Enum):
-    """TOOL: the whole process ends without any farewell. CONNECTION: the socket under one session is cut."""
+    """TOOL: the whole process ends without any farewell. CONNECTION: the socket under one session is cut. SLEEPER: the
+    whole process stands still until somebody wakes it."""
 
     TOOL = "tool"
     CONNECTION = "connection"
+    SLEEPER = "sleeper"
 
 
 class Edge(Enum):
@@ -87,8 +90,12 @@ class Blow:
         return self._query(connection, sql, unbuffered)
 
     def _strike(self, connection: Any) -> None:
-        if self._moment is not None and self._moment.victim is Victim.TOOL:
-            self._last_words(self.struck)
-            os._exit(DIED)
-        with suppress(OSError):
-            connection._sock.shutdown(socket.SHUT_RDWR)
+        match self._moment.victim if self._moment is not None else None:
+            case Victim.TOOL:
+                self._last_words(self.struck)
+                os._exit(DIED)
+            case Victim.SLEEPER:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            case Victim.CONNECTION:
+                with suppress(OSError):
+                    connection._sock.shutdown(socket.SHUT_RDWR)
