@@ -6,7 +6,8 @@ from orchestrator.adr.markdown import bullets, code, codes, table
 from orchestrator.adr.material import Material
 from orchestrator.adr.words import Words
 from orchestrator.model.contract import Winner
-from orchestrator.model.matrix import RUNS, SHAPES, STAGE_SHAPES, VERSIONS, Access, Matrix
+from orchestrator.model.matrix import RUNS, SHAPES, STAGE_SHAPES, VERSIONS, Access, Matrix, ShapeName
+from orchestrator.model.state import FINISH
 
 
 def matrix(m: Material, w: Words) -> list[str]:
@@ -16,7 +17,7 @@ def matrix(m: Material, w: Words) -> list[str]:
     found = m.matrix
     said = {"statements": len(found.statements), "server": found.server, "shapes": len(SHAPES)}
     stages = [
-        [code(stage), w.comma.join(w.shapes[s.value] for s in shapes), *_running(shapes, w)]
+        [code(stage), w.comma.join(w.shapes[s.value] for s in shapes), w.comma.join(_running(stage, shapes, w))]
         for stage, shapes in STAGE_SHAPES.items()
     ]
     lines = [w.proven.format(**said), "", *table(w.stage_shape_head, stages), w.matrix_legend, ""]
@@ -24,9 +25,10 @@ def matrix(m: Material, w: Words) -> list[str]:
     return [*lines, *_troubles(found, w)]
 
 
-def _running(shapes: tuple[object, ...], w: Words) -> list[str]:
-    running = [w.versions[v] for v in VERSIONS if any(s in RUNS[v] for s in shapes)]
-    return [w.comma.join(running)]
+def _running(stage: str, shapes: tuple[ShapeName, ...], w: Words) -> list[str]:
+    """The versions that may run in the stage; the old one is gone before the rollout is finished."""
+    left = VERSIONS if stage != FINISH else ("new",)
+    return [w.versions[v] for v in left if any(s in RUNS[v] for s in shapes)]
 
 
 def _cells(m: Material, found: Matrix, w: Words) -> list[str]:

@@ -202,6 +202,7 @@ def test_the_matrix_is_that_of_the_proof(runbook: Runbook) -> None:
     assert cells["status"] == ["R", "R", "R", "R", "R", "–", "–", "–", "mirrored"]
     assert cells["lifecycleStatus"] == ["–", "–", "–", "–", "–", "W", "W", "W", "filled, mirrored"]
     assert cells["read-switch"] == ["mirror on", "old application, new application"]
+    assert cells["finish"] == ["mirror on, after ddl", "new application"]
     assert "No declared statement fails in a shape in which its version runs." in text
     assert "| Proof of compatibility | `rollout -f aijob.yaml compat`, on MySQL 9.7.4 |" in text
 
