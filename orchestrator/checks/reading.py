@@ -65,8 +65,8 @@ def unseen(check: str, why: str, limit: str, grant: str = "") -> Verdict:
     )
 
 
-def passes(check: str, seen: str, limit: str) -> Verdict:
-    return Verdict(check, Judgement.PASS, f"{check} {seen}", seen, limit)
+def passes(check: str, seen: str, limit: str, strain: float = 0.0) -> Verdict:
+    return Verdict(check, Judgement.PASS, f"{check} {seen}", seen, limit, strain=strain)
 
 
 def holds(check: str, reason: str, seen: str, limit: str, next: str = "", *, goes_back: bool = False) -> Verdict:

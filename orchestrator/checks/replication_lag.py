@@ -35,7 +35,8 @@ class ReplicationLag:
             reason = f"{lag_s:.1f}s > {limits.replication_lag_s:.1f}s on {worst.name}{delayed}"
             next = f"name it under replicas: delayed, if it need not keep up: {worst.name}" if worst.delay_s else ""
             return holds(self.name, reason, f"{lag_s:.1f} s on {worst.name}", limit, next)
-        return passes(self.name, f"{lag_s:.1f} s on {worst.name}", limit)
+        strain = lag_s / limits.replication_lag_s if limits.replication_lag_s else 0.0
+        return passes(self.name, f"{lag_s:.1f} s on {worst.name}", limit, strain)
 
     def _none_counts(self, watched: int) -> str:
         if self._policy.kind == "none":

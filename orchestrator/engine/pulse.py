@@ -66,10 +66,12 @@ class Pulse:
         return Signal(kind, f"{self.asked.ask.value} asked for by {self.asked.who}")
 
     def _judged(self, now: float) -> Signal:
-        bad = [v for v in self._p.judge.during(working_class(self._step)) if not v.good]
+        verdicts = self._p.judge.during(working_class(self._step))
+        bad = [v for v in verdicts if not v.good]
         if not bad:
             self._holding_since = None
-            return GO
+            tightest = max(verdicts, key=lambda v: v.strain, default=None)
+            return Signal(SignalKind.GO, tightest.reason, tightest.strain) if tightest and tightest.strain else GO
         reason = "; ".join(v.reason for v in bad)
         if self.may_go_back and any(v.goes_back and v.judgement in (Judgement.HOLD, Judgement.REFUSE) for v in bad):
             return Signal(SignalKind.BACK, reason)

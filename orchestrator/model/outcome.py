@@ -77,11 +77,14 @@ class SignalKind(Enum):
 @dataclass(frozen=True, slots=True)
 class Signal:
     """The answer to a beat. HOLD: wait a little and beat again. PAUSE, ABORT: somebody asked. STOP: a check held for
-    too
-    long or refuses. BACK: a check demands the way back."""
+    too long or refuses. BACK: a check demands the way back.
+
+    ``strain`` of a GO: how much of the limit in ``reason`` is reached (0 to 1). Work on rows slows down from a half on,
+    so that what is under way already does not carry it over the limit."""
 
     kind: SignalKind
     reason: str = ""
+    strain: float = 0.0
 
 
 GO = Signal(SignalKind.GO)

@@ -30,6 +30,7 @@ class Verdict:
     """One check's word. ``reason`` has the shape ``replication-lag 7.2s > 5.0s on replica-2``.
 
     ``goes_back``: while readers are on the new column this takes them back. ``refusal``: the exit code of a REFUSE.
+    ``strain``: of a PASS that more work could turn into a HOLD, how much of the limit is reached (0 to 1).
     """
 
     check: str
@@ -40,6 +41,7 @@ class Verdict:
     next: str = ""
     goes_back: bool = False
     refusal: ProblemKind = ProblemKind.CONFIGURATION
+    strain: float = 0.0
 
     @property
     def good(self) -> bool:

@@ -271,6 +271,13 @@ def test_the_worst_replica_decides_and_the_reason_has_the_shape_of_the_law() -> 
     assert verdict.reason == "replication-lag 7.2s > 5.0s on replica-2"
 
 
+def test_a_lag_within_the_limit_says_how_near_it_is() -> None:
+    verdict = judge(ReplicationLag(ReplicaPolicy()), replicas=(HEALTHY, replace(HEALTHY, name="replica-2", lag_s=3.8)))
+    assert verdict.good
+    assert verdict.strain == pytest.approx(3.8 / 5.0)
+    assert verdict.reason == "replication-lag 3.8 s on replica-2"
+
+
 def test_a_lag_that_nobody_can_say_is_worse_than_a_small_one() -> None:
     verdict = judge(ReplicationLag(ReplicaPolicy()), replicas=(HEALTHY, replace(HEALTHY, name="r2", lag_s=None)))
     assert verdict.judgement is Judgement.UNSEEN

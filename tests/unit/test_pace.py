@@ -105,6 +105,18 @@ def test_a_hold_waits_longer_each_time_in_proportion_to_the_batch_and_is_summed_
     assert beat.seen[-1].done == 100
 
 
+@pytest.mark.parametrize(("strain", "waits_s"), [(0.0, 0.0), (0.5, 0.0), (0.75, 0.1), (0.9, 0.4), (1.0, 1.0)])
+def test_work_slows_down_before_a_limit_is_reached_and_says_for_what(strain: float, waits_s: float) -> None:
+    near = Signal(SignalKind.GO, "replication-lag 3.8 s on replica-1", strain)
+    clock, beat = HandClock(), Told(near)
+    listening = Listening(beat, clock)
+    listening.worked(100, 0.1)
+    assert listening.go_on() is near
+    assert listening.throttled_s == pytest.approx(waits_s)
+    listening.go_on()
+    assert beat.seen[-1].throttled_by == ("replication-lag 3.8 s on replica-1" if waits_s else "")
+
+
 def test_a_wait_ends_at_once_when_somebody_asks_for_a_pause() -> None:
     pause = Signal(SignalKind.PAUSE, "asked")
     clock = HandClock()

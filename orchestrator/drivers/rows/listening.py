@@ -1,4 +1,8 @@
-"""How work on rows listens: a beat after each batch; it waits while a check holds, and remembers for what."""
+"""How work on rows listens: a beat after each batch; it waits while a check holds, and remembers for what.
+
+Before a check holds, work slows down: what was written is not applied yet when a replica shows its lag, so that whoever
+stops only at the limit comes out beyond it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,17 @@ _MOST_WAIT_S = 1.0
 _GROWTH = 1.5
 _BEAT_EVERY_S = 0.5
 _WORTH_SAYING = 0.05
+_EASY_STRAIN = 0.5
+
+
+def slowed_s(signal: Signal, batch_s: float) -> float:
+    """How long to wait after a batch of ``batch_s`` because of a limit that is near: nothing up to half of it, as long
+    as the batch took at three quarters, and ever longer towards the limit."""
+    over = signal.strain - _EASY_STRAIN
+    if over <= 0:
+        return 0.0
+    left = 1.0 - signal.strain
+    return _MOST_WAIT_S if left <= 0 else min(_MOST_WAIT_S, batch_s * over / left)
 
 
 class Ear(Protocol):
@@ -109,6 +124,8 @@ class Listening:
         while (signal := self.ask()).kind is SignalKind.HOLD:
             self.sleep(wait_s, signal.reason)
             wait_s = min(_MOST_WAIT_S, wait_s * _GROWTH)
+        if slow_s := slowed_s(signal, self.batch_s):
+            self.sleep(slow_s, signal.reason)
         return signal
 
     def wait(self, seconds: float, reason: str) -> Signal:
@@ -129,9 +146,13 @@ class Listening:
         """Wait, and count that as time in which ``reason`` kept the work waiting."""
         began = self._clock.monotonic()
         self._clock.sleep(seconds)
+        self.waited(self._clock.monotonic() - began, reason)
+
+    def waited(self, seconds: float, reason: str) -> None:
+        """So long the work stood still because of ``reason``."""
         # The wording of a reason carries its present value; the name of the check before it is what adds up.
         cause = reason.partition(" ")[0]
-        self._waited_s[cause] = self._waited_s.get(cause, 0.0) + self._clock.monotonic() - began
+        self._waited_s[cause] = self._waited_s.get(cause, 0.0) + seconds
         self._worded[cause] = reason
 
     def _progress(self) -> Progress:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from orchestrator.drivers.rows.listening import Listening
+from orchestrator.drivers.rows.listening import Listening, slowed_s
 from orchestrator.drivers.rows.passes import READ_ONLY, FillPass, Halt, Work, span_of
 from orchestrator.drivers.rows.tuning import WINDOW_S, Tuning
 from orchestrator.errors import RolloutError
@@ -25,6 +25,8 @@ from orchestrator.mysql.sql.positions import Fence, PassName
 
 AUTO_MOST = 4
 _STRETCH_BATCHES = 10
+# Of what is left, each worker takes half a share at a time, so that none works for long when the others are done.
+_SHARE = 2
 _LEAST_STRETCH_ROWS = 500
 _BEAT_S = 0.05
 _HELD_SHARE = 0.1
@@ -37,6 +39,7 @@ class Shared:
         self.listening = listening
         self.changed = threading.Condition()
         self.signal = GO
+        self.at_work = 1
 
     def say(self, signal: Signal) -> None:
         """All workers hear this from now on; what ends the work stays said."""
@@ -52,6 +55,7 @@ class WorkerEar:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._retries = 0
+        self._batch_s = 0.0
 
     @property
     def epoch(self) -> int:
@@ -79,6 +83,7 @@ class WorkerEar:
         """The pass as a whole began before."""
 
     def worked(self, rows: int, took_s: float) -> None:
+        self._batch_s = took_s
         with self._shared.changed:
             self._shared.listening.worked(rows, took_s)
 
@@ -89,13 +94,20 @@ class WorkerEar:
     def go_on(self) -> Signal:
         with self._shared.changed:
             self._shared.changed.wait_for(lambda: self._shared.signal.kind is not SignalKind.HOLD)
+            signal = self._shared.signal
+            if slow_s := slowed_s(signal, self._batch_s):
+                self._shared.listening.waited(slow_s / self._shared.at_work, signal.reason)
+                self._shared.changed.wait_for(self._ended, timeout=slow_s)
+                self._shared.changed.wait_for(lambda: self._shared.signal.kind is not SignalKind.HOLD)
             return self._shared.signal
 
     def wait(self, seconds: float, reason: str) -> Signal:
-        ends = (SignalKind.GO, SignalKind.HOLD)
         with self._shared.changed:
-            self._shared.changed.wait_for(lambda: self._shared.signal.kind not in ends, timeout=seconds)
+            self._shared.changed.wait_for(self._ended, timeout=seconds)
         return self.go_on()
+
+    def _ended(self) -> bool:
+        return self._shared.signal.kind not in (SignalKind.GO, SignalKind.HOLD)
 
     def figures(self) -> dict[str, float]:
         with self._shared.changed:
@@ -161,7 +173,7 @@ class Workers:
         self._shared = Shared(listening)
         self._connect = connect
         self._tuning = Tuning(AUTO_MOST) if count == 0 else None
-        self._wanted = count or 1
+        self._wanted = self._tuning.workers if self._tuning is not None else count
         self._threads: list[threading.Thread] = []
         self._failed: list[Exception] = []
         self._size: BatchSize | None = None
@@ -204,6 +216,7 @@ class Workers:
             thread = threading.Thread(target=self._work, args=(ranges, number), name=f"rollout-worker-{number}")
             self._threads.append(thread)
             thread.start()
+        self._shared.at_work = max(1, len(self._threads))
         self.most = max(self.most, len(self._threads))
 
     def _work(self, ranges: Ranges, number: int) -> None:
@@ -212,19 +225,26 @@ class Workers:
                 work = replace(
                     self._w, reader=replace(self._w.reader, session=session), listening=WorkerEar(self._shared)
                 )
-                assert self._size is not None
-                self._fill(work, ranges, number, self._size)
+                self._fill(work, ranges, number)
         except (Halt, RolloutError, ServerError) as error:
             self._failed.append(error)
         except Exception as error:  # a bug must reach whoever called, not die with a thread
             self._failed.append(error)
 
-    def _fill(self, work: Work, ranges: Ranges, number: int, size: BatchSize) -> None:
+    def _fill(self, work: Work, ranges: Ranges, number: int) -> None:
+        """Begins with the size that the others have found."""
         while number < self._wanted or number == 0:
-            slot = ranges.take(work, max(_LEAST_STRETCH_ROWS, size.rows * _STRETCH_BATCHES))
+            assert self._size is not None
+            slot = ranges.take(work, self._stretch_rows(self._size))
             if slot is None:
                 return
-            run = FillPass(work, slot, size)
+            run = FillPass(work, slot, self._size)
             run.run()
-            size = run.size
+            self._size = run.size
             ranges.give_back(slot)
+
+    def _stretch_rows(self, size: BatchSize) -> int:
+        """About how many rows the next range has: some batches, fewer towards the end of the table."""
+        listening = self._shared.listening
+        share = max(0, listening.total - listening.done) // (_SHARE * self._shared.at_work)
+        return max(_LEAST_STRETCH_ROWS, size.rows, min(share, size.rows * _STRETCH_BATCHES))
