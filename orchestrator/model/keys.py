@@ -18,7 +18,13 @@ def encode_key(key: Key) -> str:
 
 def decode_key(text: str) -> Key:
     """The inverse of ``encode_key``. Raises ValueError on text that it did not write."""
-    return tuple(_decode(kind, value) for kind, value in json.loads(text))
+    try:
+        key = tuple(_decode(kind, value) for kind, value in json.loads(text))
+    except (TypeError, ArithmeticError) as error:
+        raise ValueError(f"{text!r} is no key") from error
+    if not key:
+        raise ValueError(f"{text!r} is no key")
+    return key
 
 
 def show_key(key: Key) -> str:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.mysql.errno import Cure, ServerError
 
 T = TypeVar("T")
 AGAIN = frozenset({Cure.RETRY, Cure.RECONNECT, Cure.WAIT})
+
+
+class Ask(Protocol):
+    """Gives the answer to what may be asked again."""
+
+    def __call__(self, question: Callable[[], T], /) -> T: ...
+
+
+def once(question: Callable[[], T]) -> T:
+    """An Ask that does not try again."""
+    return question()
 
 
 @dataclass(frozen=True, slots=True)

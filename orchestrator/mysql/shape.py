@@ -17,11 +17,13 @@ from orchestrator.model.facts import Shape, Trigger
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.types import parse_type
 from orchestrator.model.walking_key import choose_key
+from orchestrator.mysql import quote
 from orchestrator.mysql.quote import text
 from orchestrator.mysql.session import Row, Session
 
-__all__ = ["read_shape", "read_triggers", "shape_digest", "shape_statements"]
+__all__ = ["definition", "read_shape", "read_triggers", "shape_digest", "shape_statements"]
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,13 @@ class _Rows:
     children: list[Row]
     checks: list[Row]
     triggers: list[Row]
+
+
+def definition(session: Session, table: TableName) -> str:
+    """The table in the server's own words, which change with every ALTER and with nothing else; costs a fraction of
+    ``read_shape``. Raises ServerError."""
+    row = session.one(f"SHOW CREATE TABLE {quote.table(table)}")
+    return _COUNTER.sub("", str(row[1]), count=1) if row is not None else ""
 
 
 def read_shape(session: Session, table: TableName, key: tuple[str, ...] = ()) -> Shape | None:

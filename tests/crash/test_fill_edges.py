@@ -50,6 +50,7 @@ def counted(server: Server, table: str = "walked.t") -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_client_that_is_killed_at_every_edge_of_a_batch_writes_each_row_once(walked: Server, name: str) -> None:
+    """Case B122."""
     rows = made(walked, name)
     met: list[Edge] = []
     for edge in cycle(EDGES):

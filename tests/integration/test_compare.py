@@ -218,6 +218,17 @@ def test_what_was_found_wrong_before_a_pause_is_found_again(primary: Server, ord
     assert classes(outcome) == {("missing", "status ↔ state"): (2, "2 1190")}
 
 
+def test_b119_a_verify_that_failed_fails_again_until_the_row_is_mended(primary: Server, orders: str) -> None:
+    script(primary, "UPDATE orders SET state = NULL WHERE id = 2", orders)
+    for epoch in (4, 5):
+        outcome, _ = verify_as(primary, orders, epoch)
+        assert classes(outcome) == {("missing", "status ↔ state"): (1, "2")}
+    script(primary, "UPDATE orders SET state = 'succeeded' WHERE id = 2", orders)
+    outcome, _ = verify_as(primary, orders, 6)
+    assert outcome.result is Result.DONE
+    assert outcome.figures["rows_compared"] == ROWS
+
+
 def test_b137_a_verify_keeps_no_snapshot_and_holds_back_no_purge(primary: Server, orders: str) -> None:
     """Each stretch in its own short transaction: what the application changes meanwhile is purged meanwhile."""
 

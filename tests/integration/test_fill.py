@@ -331,8 +331,8 @@ def test_a_full_disk_is_no_row_s_fault(primary: Server, orders: str) -> None:
 def test_a_batch_that_the_binary_log_does_not_take_is_halved_and_the_position_kept(
     primary: Server, orders: str
 ) -> None:
+    """Case B95. The average row says nothing of the rows that are wide."""
     ((most,),) = sql(primary, "SELECT @@GLOBAL.max_binlog_cache_size")
-    """The average row says nothing of the rows that are wide."""
     wide = "UPDATE orders SET note = IF(id BETWEEN 400 AND 700, REPEAT('ä', 200), ''); ANALYZE TABLE orders"
     script(primary, wide, orders)
     try:
@@ -348,6 +348,8 @@ def test_a_batch_that_the_binary_log_does_not_take_is_halved_and_the_position_ke
 
 
 def test_a_server_that_turns_read_only_is_written_to_no_more(primary: Server, orders: str) -> None:
+    """Case B91: read_only stops no privileged account, so it is asked for."""
+
     def demote(beats: int, _: Progress) -> Signal:
         if beats == 3:
             script(primary, "SET GLOBAL read_only = 1")

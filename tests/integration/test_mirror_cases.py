@@ -96,7 +96,7 @@ def test_b28_b34_moments_that_are_none_cost_the_application_nothing(primary: Ser
         zone,
         "INSERT INTO t (id) VALUES (1)",
         "INSERT INTO t (id, dt) VALUES (2, '2024-02-00')",
-        "INSERT INTO t (id, dt) VALUES (3, '2026-03-29 02:30:00')",
+        "INSERT INTO t (id, dt) VALUES (3, '2026-03-29 02:30:00')",  # B34: an hour that some zones do not have
     )
     assert made.all("CAST(c AS CHAR), UNIX_TIMESTAMP(ts)") == [
         (None, None),

@@ -87,10 +87,14 @@ def test_while_we_work_the_heartbeat_tells_the_lag_below_a_second(observer: Mysq
         assert facts.lag_s < 1.0
 
 
-def test_a_heartbeat_of_an_earlier_command_is_no_lag(observer: MysqlObserver, primary: Server, pair: Pair) -> None:
+@pytest.mark.parametrize("moved", ["- INTERVAL 744 SECOND", "+ INTERVAL 744 SECOND"])
+def test_a_heartbeat_of_an_earlier_command_or_of_another_clock_is_no_lag(
+    observer: MysqlObserver, primary: Server, pair: Pair, moved: str
+) -> None:
+    """Case B87: only the primary's clock counts, and no lag is negative."""
     with working(primary):
         until(observer, lambda f: f.lag_s is not None and f.lag_s > 0)
-    script(primary, "UPDATE _rollout.heartbeat SET at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR")
+    script(primary, f"UPDATE _rollout.heartbeat SET at = UTC_TIMESTAMP(6) {moved}")
     wait_caught_up(pair)
     assert look(observer).lag_s == 0.0
     with working(primary):
@@ -226,6 +230,23 @@ def test_a_replica_without_report_host_is_found_by_where_its_dump_thread_comes_f
     wait_for(lambda: [r for r in sql(pair.primary, "SHOW REPLICAS") if r[1]], 40.0, "a replica with its host")
 
 
+def test_a_filter_that_keeps_the_heartbeat_away_leaves_the_lag_to_what_is_missing(
+    observer: MysqlObserver, primary: Server, sick: Server
+) -> None:
+    """Case B92: nobody waits for a row that never comes."""
+    with working(primary):
+        wait_for(lambda: has_heartbeat(sick), 15.0, "a heartbeat that stands still from now on")
+        filtered = (
+            "STOP REPLICA SQL_THREAD; CHANGE REPLICATION FILTER REPLICATE_IGNORE_DB = ({}); START REPLICA SQL_THREAD"
+        )
+        try:
+            script(sick, filtered.format("_rollout"))
+            facts = until(observer, lambda f: f.sql_running and f.lag_s is not None)
+            assert all(verdict.good for verdict in judged(facts)), facts
+        finally:
+            script(sick, filtered.format(""))
+
+
 def test_a_server_that_is_not_our_replica_is_said_to_be_none(pair: Pair, schema: str) -> None:
     me = f"{pair.primary.host}:{pair.primary.port}"
     with observing(pair.primary, runbook(schema, replicas=ReplicaPolicy("list", (me,)))) as observer:
@@ -244,6 +265,7 @@ def test_a_named_replica_that_nobody_answers_for_is_out_of_reach(pair: Pair, sch
 
 
 def test_without_the_right_to_see_replicas_there_is_never_none(primary: Server, schema: str) -> None:
+    """Case B88: what cannot be seen is not absent."""
     with (
         small_account(primary, "norepl", "GRANT SELECT ON performance_schema.* TO {who}") as account,
         observing(primary, runbook(schema), account) as observer,

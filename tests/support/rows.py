@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work
+from orchestrator.drivers.rows.table import Definition
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Position
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
@@ -77,7 +78,9 @@ def fill_pass(session: Session, table: TableName, beat: ToldBeat, rows: int, rul
 
 def work_over(reader: Reader, beat: ToldBeat, rule: FillRule = VISIT, backoff: Backoff = BACKOFF) -> Work:
     uuid = str(reader.session.value("SELECT @@server_uuid"))
-    return Work(reader, rule, Listening(beat, SystemClock()), backoff, uuid, "/* t */")
+    listening = Listening(beat, SystemClock())
+    definition = Definition(live_shape(reader.session, reader.space.table), lambda: listening.elapsed_s)
+    return Work(reader, rule, listening, backoff, uuid, "/* t */", definition)
 
 
 def pass_over(reader: Reader, beat: ToldBeat, rows: int, rule: FillRule = VISIT) -> FillPass:

@@ -22,8 +22,8 @@ from tests.support.within import commands_with, forward, opened
 
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(240)]
 
-# Known only when it runs: the epoch, the salt of a new flag row, values of a moment.
-_PLACEHOLDER = re.compile(r":epoch|:salt|%s")
+# Known only when it runs: the epoch, the salt of a new flag row, the keys of a sweep, values of a moment.
+_PLACEHOLDER = re.compile(r":epoch|:salt|:keys|%s")
 # Words about a wait or a gate, no statement.
 _WORDS = "--"
 # What changes a table or its triggers is shown without exception.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work
 from orchestrator.model.facts import Position
-from orchestrator.model.keys import Key, decode_key
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.mysql.keyset import BatchSize
 from orchestrator.mysql.sql import positions
@@ -30,11 +30,12 @@ _BETWEEN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the canary was: ``rows`` in ``places`` at ``rows_per_s``."""
+    """What the canary was: ``rows`` in ``places`` at ``rows_per_s``; ``size``: of a batch, as it was learned there."""
 
     rows: int
     places: int
     rows_per_s: float
+    size: BatchSize
 
     def told(self, total: int) -> str:
         left = f", about {total / self.rows_per_s:.0f} s for {total} rows" if self.rows_per_s > 0 else ""
@@ -53,31 +54,31 @@ def canary(work: Work, of: PassName, size: BatchSize, total: int) -> Sample | No
     # Where keys are not spread evenly, several places fall together: they are one.
     ends: dict[str | None, Position] = {}
     for number, lo in enumerate(work.reader.spread(first, last, PLACES)):
-        position = _filled(work, replace(of, name=NAME, range_no=number), Span(lo, last), size)
+        position, size = _filled(work, replace(of, name=NAME, range_no=number), Span(lo, last), size)
         ends[position.hi] = position
     rows, places = sum(p.rows_done for p in ends.values()), len(ends)
     took_s = work.listening.elapsed_s - began_s
-    return Sample(rows, places, rows / took_s if took_s > 0 else 0.0) if places else None
+    return Sample(rows, places, rows / took_s if took_s > 0 else 0.0, size) if places else None
 
 
-def _filled(work: Work, slot: PassName, span: Span, size: BatchSize) -> Position:
+def _filled(work: Work, slot: PassName, span: Span, size: BatchSize) -> tuple[Position, BatchSize]:
     """One place, filled and looked at. A row that the application wrote meanwhile is filled again before it counts."""
     session, reader = work.reader.session, work.reader
     run = FillPass(work, slot, size)
     hi = run.ask(lambda: reader.cut(span, ROWS_A_PLACE)).hi
     run.ask(lambda: session.execute(positions.begin(slot, work.listening.epoch, hi, ROWS_A_PLACE, span.lo)))
     position = run.run()
-    lo, hi = (None if end is None else decode_key(end) for end in (position.lo, position.hi))
+    lo, hi = (positions.end_of(NAME, end) for end in (position.lo, position.hi))
     left = set(run.skipped)
     for tried in range(_TRIES + 1):
         wrong = [key for key in _wrong(run, work, Span(lo, hi)) if key not in left]
         if not wrong:
-            return position
+            break
         if tried == _TRIES:
             raise Halt(_told(work, wrong))
         run.pause(_BETWEEN_S, "canary")
         left |= {key for key in wrong if run.wait_for_row(key) is None}
-    return position
+    return position, run.size
 
 
 def _wrong(run: FillPass, work: Work, span: Span) -> Sequence[Key]:

@@ -13,7 +13,7 @@ from functools import partial
 from orchestrator.drivers.rows.bookmark import Bookmark
 from orchestrator.drivers.rows.counting import Count
 from orchestrator.drivers.rows.listening import Listening, stopped
-from orchestrator.drivers.rows.table import live_shape
+from orchestrator.drivers.rows.table import altered, live_shape
 from orchestrator.errors import Held
 from orchestrator.model.facts import MismatchClass, Shape
 from orchestrator.model.keys import Key
@@ -123,12 +123,10 @@ class CompareDriver:
 
     def _unchanged(self, session: Session, step: Compare, shape: Shape) -> None:
         """Raises Held: somebody altered the table meanwhile, and rows were judged by columns that are others now."""
-        now = live_shape(session, step.table, self._site.runbook.contract.key)
-        changed = [c.name for c in now.columns if shape.column(c.name) != c]
-        gone = [c.name for c in shape.columns if now.column(c.name) is None]
-        if changed or gone:
+        changed = altered(shape, live_shape(session, step.table, self._site.runbook.contract.key))
+        if changed:
             raise Held(
-                f"{step.table} was altered while it was compared: {', '.join(changed + gone)}",
+                f"{step.table} was altered while it was compared: {', '.join(changed)}",
                 "a table that keeps its columns while it is compared",
                 "look who alters it; then the same command again",
             )

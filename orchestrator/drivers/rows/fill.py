@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from orchestrator.drivers.rows.canary import canary
+from orchestrator.drivers.rows.gathering import Gathering
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work, span_of
-from orchestrator.drivers.rows.table import live_shape
+from orchestrator.drivers.rows.table import Definition, live_shape
 from orchestrator.drivers.rows.telling import lockers
+from orchestrator.drivers.rows.waited import before, wait_for_rows
 from orchestrator.drivers.rows.workers import Ranges, Workers
-from orchestrator.model.facts import Position
+from orchestrator.model.facts import Position, Shape
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.step import Fill, step_key
@@ -25,7 +27,7 @@ from orchestrator.mysql.batch_bound import LargestBatch, largest_batch
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.filling import FillRule, fill_rule
 from orchestrator.mysql.keyset import BatchSize, Reader
-from orchestrator.mysql.persistence import Backoff
+from orchestrator.mysql.persistence import Backoff, once
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
@@ -36,15 +38,15 @@ from orchestrator.mysql.sql.positions import Fence, PassName
 from orchestrator.mysql.sql.rows import counts, estimate, estimate_of, nth_key
 from orchestrator.mysql.sql.state import SERVER_UUID
 from orchestrator.mysql.told import NOT_INSTALLED, told
-from orchestrator.ports import Beat, Clock
+from orchestrator.ports import Beat
 
 _ANSWER_S = 15.0
 _MOST_PASSES = 50
 _UNKNOWN_EPOCH = ":epoch"
+_UNKNOWN_KEYS = ":keys"
 _SWEEP = "sweep-"
 _SAMPLES = 10
 _LOCK_WAIT_S = 1
-_BETWEEN_ROUNDS_S = 0.1
 
 
 class FillDriver:
@@ -55,33 +57,42 @@ class FillDriver:
         self._backoff = Backoff(jitter)
 
     def describe(self, step: Fill) -> Sequence[str]:
-        """The key and the largest batch; the end of the next batch, what is in it, then the packet that writes it, with
-        the bounds that it has now."""
+        """The key and the largest batch; the end of the next rows that are read, what is asked of them, then the packet
+        that writes, with the bounds that it has now. A sweep is read as far as one packet of it would be."""
         with self._session(step) as session:
-            rule, reader = self._load(session, step)
+            planned = self._load(session, step)
+            rule, reader = planned.rule, planned.reader
             position = self._position(session, step)
             begun = position is not None and not position.done
             span = span_of(position) if position is not None and begun else Span(None, reader.last())
             largest = largest_batch(session, step.table, step.max_batch_rows)
-            rows = BatchSize.start(step.target_time_s, largest.rows).rows
+            size = BatchSize.start(step.target_time_s, largest.rows)
             told = _told(reader.space, largest, step.target_time_s)
             # The new columns may not exist yet: the bounds are found without the rule.
-            next_rows = Reader(session, reader.space, ()).next(span, rows)
-            end = nth_key(reader.space, span, rows, reader.tag)
+            next_rows = Reader(session, reader.space, ()).next(span, size.rows)
+            end = nth_key(reader.space, span, size.rows, reader.tag)
             if not next_rows.rows:
                 return (told, end, "-- no row is left to look at")
-            counting = counts(reader.space, next_rows.span, rule.counted, reader.tag)
-            move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, last=next_rows.span.hi == span.hi)
+            asking = counts(reader.space, next_rows.span, rule.counted, reader.tag)
+            keys = None
+            if step.pass_name == "sweep":
+                gathering = Gathering(reader, rule, size, self._site.clock.monotonic)
+                asking, keys = gathering.question(next_rows.span), _UNKNOWN_KEYS
+                if all(planned.shape.column(c.name) for c in self._site.runbook.contract.columns):
+                    next_rows = gathering.next(span, once, lambda: True) or next_rows
+            move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, next_rows.span.hi == span.hi, keys)
             fence = Fence(self._pass(step, _next_name(step, position)), _UNKNOWN_EPOCH, span.lo)
-            return (told, end, counting, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
+            return (told, end, asking, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
 
     def apply(self, step: Fill, beat: Beat) -> Outcome:
         """Run to the end, or to the signal that ends it; the position is stored either way. Raises Fenced."""
         listening = Listening(beat, self._site.clock)
         with self._session(step) as session:
-            rule, reader = self._load(session, step)
+            planned = self._load(session, step)
             uuid = str(session.value(SERVER_UUID))
-            work = Work(reader, rule, listening, self._backoff, uuid, self._site.tag(step_key(step)))
+            definition = Definition(planned.shape, lambda: listening.elapsed_s)
+            tag = self._site.tag(step_key(step))
+            work = Work(planned.reader, planned.rule, listening, self._backoff, uuid, tag, definition)
             try:
                 return (
                     self._backfill(step, work, listening) if step.pass_name == "backfill" else self._sweep(step, work)
@@ -106,6 +117,7 @@ class FillDriver:
         begun = work.reader.session.one(positions.read(of)) is not None
         total = estimate_of(work.reader.session.query(estimate(work.reader.space)))
         sample = None if begun else canary(work, of, size, total)
+        size = sample.size if sample is not None else size
         run = FillPass(work, of, size)
         run.begin()
         ranges = self._ranges(work.reader.session, of)
@@ -140,11 +152,12 @@ class FillDriver:
         passes: list[Position] = []
         while True:
             size = self._size(session, step)
-            run = FillPass(work, self._pass(step, sweep_name(number)), size)
+            gathering = Gathering(work.reader, work.rule, size, lambda: work.listening.elapsed_s)
+            run = FillPass(work, self._pass(step, sweep_name(number)), size, gathering)
             position = run.run()
             until = clock.monotonic() + self._site.runbook.limits.max_wait_s
-            met = _wait_for_rows(run, partial(_before, clock, until))
-            passes.append(_after(position, met, run.remembers_all))
+            met = wait_for_rows(run, partial(before, clock, until))
+            passes.append(met.after(position, run.remembers_all))
             if not resumed and not passes[-1].rows_changed and not passes[-1].rows_skipped:
                 written = sum(p.rows_changed for p in passes)
                 return _done(work, f"{len(passes)} passes, {written} rows written, the last pass found nothing", passes)
@@ -188,11 +201,12 @@ class FillDriver:
         session.pin("innodb_lock_wait_timeout", _LOCK_WAIT_S)
         return session
 
-    def _load(self, session: Session, step: Fill) -> tuple[FillRule, Reader]:
+    def _load(self, session: Session, step: Fill) -> _Planned:
         contract = self._site.runbook.contract
         shape = live_shape(session, step.table, contract.key)
         rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict)
-        return rule, Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
+        reader = Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
+        return _Planned(rule, reader, shape)
 
     def _size(self, session: Session, step: Fill) -> BatchSize:
         return BatchSize.start(step.target_time_s, largest_batch(session, step.table, step.max_batch_rows).rows)
@@ -213,51 +227,19 @@ class FillDriver:
         return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """What is written, how it is read, and the table for which that was planned."""
+
+    rule: FillRule
+    reader: Reader
+    shape: Shape
+
+
 def _told(space: KeySpace, largest: LargestBatch, target_time_s: float) -> str:
     key = f"{space.index} ({', '.join(space.names)})"
     size = f"about {target_time_s * 1000:.0f} ms, at most {largest.rows} rows ({largest.reason})"
     return f"-- in the order of {key}; each batch: {size}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Met:
-    """What the single-row pass brought: rows that it met, rows of these that it wrote, keys that stay locked."""
-
-    rows: int
-    written: int
-    left: tuple[Key, ...]
-
-
-def _before(clock: Clock, until: float) -> bool:
-    return clock.monotonic() < until
-
-
-def _wait_for_rows(run: FillPass, goes_on: Callable[[], bool]) -> _Met:
-    """Wait for the rows that a pass had to leave, one by one and round after round, as long as ``goes_on``.
-
-    So a row that is locked at every moment at which a pass comes by does not cost whole passes.
-    """
-    left, met, written = run.skipped, 0, 0
-    while left and goes_on():
-        later = []
-        for key in left:
-            changed = run.wait_for_row(key) if goes_on() else None
-            if changed is None:
-                later.append(key)
-            else:
-                met, written = met + 1, written + changed
-        if len(later) == len(left):
-            run.pause(_BETWEEN_ROUNDS_S, f"locked-rows {len(later)} rows")
-        left = tuple(later)
-    return _Met(met, written, left)
-
-
-def _after(position: Position, met: _Met, remembers_all: bool) -> Position:
-    """The pass as it stands once its rows were waited for. A row that it left and that is right by now is in none of
-    the lists."""
-    unmet = 0 if remembers_all else max(0, position.rows_skipped - met.rows - len(met.left))
-    changed = position.rows_changed + met.written
-    return replace(position, rows_changed=changed, rows_skipped=len(met.left) + unmet)
 
 
 def _next_name(step: Fill, last: Position | None) -> str:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from orchestrator.drivers.rows.gathering import Gathering
 from orchestrator.drivers.rows.listening import Ear, stopped
 from orchestrator.drivers.rows.poison import named, poisoned
-from orchestrator.drivers.rows.telling import refused, still_pending
+from orchestrator.drivers.rows.table import Definition
+from orchestrator.drivers.rows.telling import altered_meanwhile, another_role, given_up, refused, still_pending
 from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.facts import Position
-from orchestrator.model.keys import Key, decode_key
+from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, SignalKind
 from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, Cure, ServerError
 from orchestrator.mysql.filling import FillRule
@@ -51,14 +53,17 @@ class Work:
     backoff: Backoff
     server_uuid: str
     tag: str
+    definition: Definition
 
 
 class FillPass:
     """Runs one pass. ``run`` gives its position row when the range is done; raises Halt, Fenced, ServerUnreachable."""
 
-    def __init__(self, work: Work, of: PassName, size: BatchSize) -> None:
+    def __init__(self, work: Work, of: PassName, size: BatchSize, gathering: Gathering | None = None) -> None:
+        """``gathering``: how it is read where few rows are pending; without it every stretch is a batch."""
         self._w = work
         self._of = of
+        self._gathering = gathering
         self.size = size
         self._tried = 0
         self._unanswered = False
@@ -128,47 +133,48 @@ class FillPass:
     def _next(self, position: Position) -> Stretch:
         """The next rows, few enough that writing those that need it takes about the target time."""
         span = span_of(position)
+        try:
+            return self._gathered(span) or self._sized(span)
+        except ServerError as error:
+            if not error.is_of_a_row:
+                self._unchanged(at_once=True)
+                raise
+            ends = self.ask(lambda: self._w.reader.cut(span, self.size.rows))
+            raise Halt(self._refusal(error, ends)) from error
+
+    def _sized(self, span: Span) -> Stretch:
         while True:
-            try:
-                stretch = self.ask(lambda: self._w.reader.next(span, self.size.rows))
-            except ServerError as error:
-                if not error.is_of_a_row:
-                    raise
-                ends = self.ask(lambda: self._w.reader.cut(span, self.size.rows))
-                raise Halt(self._refusal(error, ends)) from error
+            stretch = self.ask(lambda: self._w.reader.next(span, self.size.rows))
             pending = stretch.counts[0]
             if self.size.fits(pending):
                 return stretch
             self.size = self.size.shrunk_for(pending)
 
+    def _gathered(self, span: Span) -> Stretch | None:
+        if self._gathering is None:
+            return None
+        return self._gathering.next(span, self.ask, lambda: self._w.listening.go_on().kind is SignalKind.GO)
+
+    def _unchanged(self, *, at_once: bool = False) -> None:
+        """Stops when somebody altered what is filled."""
+        changed = self.ask(lambda: self._w.definition.altered(self._w.reader.session, at_once=at_once))
+        if changed:
+            raise Halt(altered_meanwhile(self._w.reader.space.table, changed, self._w.listening.figures()))
+
     def _accepts(self, stretch: Stretch) -> None:
-        """Stops before anything is written that the server's role or a value forbids."""
-        where = self._where(stretch.span)
-        if not stretch.writable:
-            raise Halt(
-                Outcome(
-                    Result.FAILED,
-                    f"the server became read-only before {where}",
-                    "the writable primary",
-                    "point rollout to the primary, then type the same command again",
-                )
-            )
-        if stretch.server_uuid != self._w.server_uuid:
-            raise Halt(
-                Outcome(
-                    Result.FAILED,
-                    f"another server answers since {where}: {stretch.server_uuid}",
-                    f"the server {self._w.server_uuid}",
-                    "rollout status",
-                )
-            )
+        """Stops before anything is written that the server's role, the table or a value forbids."""
+        other = another_role(stretch, self._w.server_uuid, self._where(stretch.span))
+        if other is not None:
+            raise Halt(other)
+        self._unchanged()
         if stretch.counts[1]:
             found = self.ask(lambda: refused(self._w.reader, stretch.span, self._w.rule))
             raise Halt(replace(found, figures=self._w.listening.figures()))
 
     def _moved(self, position: Position, stretch: Stretch, began_s: float) -> Position:
         """Send the batch and read what became of it; the position is the old one when nothing did."""
-        move = Move(stretch.span.hi, stretch.rows, stretch.counts[0], last=stored(stretch.span.hi) == position.hi)
+        last = stored(stretch.span.hi) == position.hi
+        move = Move(stretch.span.hi, stretch.rows, stretch.counts[0], last, stretch.keys)
         fence = Fence(self._of, position.epoch, span_of(position).lo)
         statements = packets.batch(self._w.reader.space, fence, move, self._w.rule.write, self._w.tag)
         sent_s = self._w.listening.elapsed_s
@@ -184,7 +190,8 @@ class FillPass:
             return now
         now_s = self._w.listening.elapsed_s
         self._tried, self._unanswered = 0, False
-        self.size = self.size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
+        if stretch.keys is None:
+            self.size = self.size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
         self._w.listening.worked(stretch.rows, now_s - began_s)
         if answer.skipped:
             self._remember_skipped(stretch.span)
@@ -210,8 +217,7 @@ class FillPass:
         cure = Cure.WAIT if isinstance(error, ServerUnreachable) else error.cure
         told = error.seen if isinstance(error, ServerUnreachable) else str(error.number)
         self._unanswered = self._unanswered or cure is Cure.RECONNECT
-        if cure is Cure.SMALLER and self.size.rows > 1:
-            self.size = self.size.halved()
+        if cure is Cure.SMALLER and self._shrunk(stretch):
             return
         if isinstance(error, ServerError) and cure in (Cure.SMALLER, Cure.TOPOLOGY, Cure.STOP):
             raise Halt(self._refusal(error, stretch.span))
@@ -220,8 +226,18 @@ class FillPass:
         if self._tried >= self._w.backoff.tries:
             if isinstance(error, ServerUnreachable):
                 raise error
-            raise Halt(self._given_up(error, stretch))
+            held = self._unanswered and error.number == LOCK_WAIT_TIMEOUT
+            where = f"the batch {self._where(stretch.span)}"
+            raise Halt(given_up(error, where, 0 if held else self._tried, self._w.listening.figures()))
         self.pause(self._w.backoff.wait_s(self._tried - 1), f"server-error {told}")
+
+    def _shrunk(self, stretch: Stretch) -> bool:
+        """The next batch is half of this one; False: it was one row."""
+        if stretch.keys is not None and self._gathering is not None:
+            return self._gathering.halve()
+        whole = self.size.rows > 1
+        self.size = self.size.halved()
+        return whole
 
     def _refusal(self, error: ServerError, span: Span) -> Outcome:
         """Names the row when it is one row's fault, else the batch."""
@@ -234,24 +250,6 @@ class FillPass:
             f"the server refused the batch {self._where(span)}: {error.number} {error.without_values}",
             "a batch that the server takes",
             "mend what the error names, then type the same command again: it goes on from the stored position",
-            self._w.listening.figures(),
-        )
-
-    def _given_up(self, error: ServerError, stretch: Stretch) -> Outcome:
-        where = f"the batch {self._where(stretch.span)}"
-        if self._unanswered and error.number == LOCK_WAIT_TIMEOUT:
-            return Outcome(
-                Result.UNKNOWN,
-                f"{where} was sent and not answered, and the server still holds its position ({error.number})",
-                "commits that return",
-                "look at the server's disk (a full binary log makes commits hang) and its processes; kill nothing",
-                self._w.listening.figures(),
-            )
-        return Outcome(
-            Result.HELD,
-            f"{where} was refused {self._tried} times: {error.number} {error.without_values}",
-            "a batch that commits",
-            "type the same command again: it goes on from the stored position",
             self._w.listening.figures(),
         )
 
@@ -287,6 +285,6 @@ class FillPass:
 
 
 def span_of(position: Position) -> Span:
-    """What is left of a pass."""
-    lo, hi = (None if end is None else decode_key(end) for end in (position.position, position.hi))
-    return Span(lo, hi)
+    """What is left of a pass. Raises ConfigurationError."""
+    name = position.pass_name
+    return Span(positions.end_of(name, position.position), positions.end_of(name, position.hi))

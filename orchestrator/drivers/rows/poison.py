@@ -7,9 +7,8 @@ the position stays in front of the batch: the row is neither passed by nor tried
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from orchestrator.model.contract import Column
 from orchestrator.model.keys import Key
@@ -17,20 +16,14 @@ from orchestrator.model.outcome import Outcome, Result
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import Reader
+from orchestrator.mysql.persistence import Ask
 from orchestrator.mysql.sql import packets
 from orchestrator.mysql.sql.bounds import Span, among, read_key, show
 from orchestrator.mysql.sql.rows import bytes_of, counts, listed, ref
 
-T = TypeVar("T")
 # Each try halves the rows; what moves meanwhile may cost some more.
 _MOST_HALVINGS = 64
 _COLUMN = re.compile(r"[Cc]olumn '([^']+)'")
-
-
-class Ask(Protocol):
-    """Gives the answer to what may be asked again."""
-
-    def __call__(self, question: Callable[[], T], /) -> T: ...
 
 
 def poisoned(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> Outcome | None:

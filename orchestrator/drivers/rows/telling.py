@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import ValueCount
 from orchestrator.model.keys import Key
@@ -11,7 +13,7 @@ from orchestrator.mysql.filling import FillRule
 from orchestrator.mysql.keyset import Reader
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, read_key
-from orchestrator.mysql.sql.rows import listed, row_lockers
+from orchestrator.mysql.sql.rows import Stretch, listed, row_lockers
 from orchestrator.mysql.values import count_values
 
 
@@ -26,6 +28,55 @@ def refused(reader: Reader, span: Span, rule: FillRule) -> Outcome:
         rule.expected,
         rule.next,
         evidence=tuple((c.problem, c.mapping, str(c.rows), " ".join(c.keys)) for c in counts),
+    )
+
+
+def another_role(stretch: Stretch, server_uuid: str, where: str) -> Outcome | None:
+    """Why nothing may be written any more: the server is read-only, or not the one that the pass began on."""
+    if not stretch.writable:
+        return Outcome(
+            Result.FAILED,
+            f"the server became read-only before {where}",
+            "the writable primary",
+            "point rollout to the primary, then type the same command again",
+        )
+    if stretch.server_uuid != server_uuid:
+        return Outcome(
+            Result.FAILED,
+            f"another server answers since {where}: {stretch.server_uuid}",
+            f"the server {server_uuid}",
+            "rollout status",
+        )
+    return None
+
+
+def given_up(error: ServerError, where: str, tried: int, figures: dict[str, float]) -> Outcome:
+    """A batch that was refused ``tried`` times; 0: it was sent, nobody heard its end, and its position is held."""
+    if not tried:
+        return Outcome(
+            Result.UNKNOWN,
+            f"{where} was sent and not answered, and the server still holds its position ({error.number})",
+            "commits that return",
+            "look at the server's disk (a full binary log makes commits hang) and its processes; kill nothing",
+            figures,
+        )
+    return Outcome(
+        Result.HELD,
+        f"{where} was refused {tried} times: {error.number} {error.without_values}",
+        "a batch that commits",
+        "type the same command again: it goes on from the stored position",
+        figures,
+    )
+
+
+def altered_meanwhile(table: TableName, changed: Sequence[str], figures: dict[str, float]) -> Outcome:
+    """Somebody altered the table under the pass; the next command reads it anew."""
+    return Outcome(
+        Result.FAILED,
+        f"{table} was altered while it was filled: {', '.join(changed)}",
+        "a table that keeps its columns while it is filled",
+        "look who alters it; then the same command again, which goes on with the table as it is then",
+        figures,
     )
 
 

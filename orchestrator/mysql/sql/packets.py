@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from orchestrator.model.keys import Key
 from orchestrator.mysql import quote
 from orchestrator.mysql.session import Row
-from orchestrator.mysql.sql.bounds import KeySpace, Span, among, within
+from orchestrator.mysql.sql.bounds import KeySpace, Ref, Span, among, within
 from orchestrator.mysql.sql.positions import Fence, key_text
 from orchestrator.mysql.sql.rows import inner_ref, ref, source
 
@@ -33,12 +33,23 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The position after the batch, and what was counted in it. ``pending`` 0: no row is written."""
+    """The position after the batch, and what was counted in it. ``pending`` 0: no row is written.
+
+    ``keys``: the pending rows, where they are few; None: whatever is pending up to there. It is a name, such as
+    ``:keys``, only where a plan is shown."""
 
     to: Key | None
     rows: int
     pending: int
     last: bool
+    keys: Sequence[Key] | str | None = None
+
+    def rows_of(self, space: KeySpace, at: Key | None, r: Ref) -> str:
+        """The condition of the rows that this move may write: never one outside of its span."""
+        span = within(space, Span(at, self.to), r)
+        if self.keys is None:
+            return span
+        return f"{span} AND {self.keys if isinstance(self.keys, str) else among(space, self.keys, r)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +63,7 @@ class Moved:
 
 def batch(space: KeySpace, fence: Fence, move: Move, write: Write, tag: str) -> list[str]:
     """The statements of one batch, to be sent as one packet; its answer is for ``moved``."""
-    span = Span(fence.at, move.to)
-    rows = _rows(space, span, move.pending, write, tag) if move.pending else ["SET @changed = 0, @skipped = 0"]
+    rows = _rows(space, fence.at, move, write, tag) if move.pending else ["SET @changed = 0, @skipped = 0"]
     return [
         "START TRANSACTION",
         f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.condition} FOR UPDATE",
@@ -89,7 +99,8 @@ def single(space: KeySpace, fence: Fence, key: Key, write: Write, tag: str) -> l
 
 def trial(space: KeySpace, span: Span, write: Write, tag: str) -> list[str]:
     """The rows of a batch, written and rolled back at once in one packet: to see whether the server takes them."""
-    return ["START TRANSACTION", "SET @ours = 1", write_rows(space, span, write, tag), "ROLLBACK"]
+    update = write_rows(space, within(space, span, inner_ref), write, tag)
+    return ["START TRANSACTION", "SET @ours = 1", update, "ROLLBACK"]
 
 
 def moved(results: Sequence[Sequence[Row]]) -> Moved:
@@ -97,15 +108,16 @@ def moved(results: Sequence[Sequence[Row]]) -> Moved:
     return Moved(int(ours) != 1, int(changed), int(skipped))
 
 
-def write_rows(space: KeySpace, span: Span, write: Write, tag: str) -> str:
-    """The UPDATE: rows that somebody else holds are left out, never waited for, so that nobody becomes our victim.
+def write_rows(space: KeySpace, here: str, write: Write, tag: str) -> str:
+    """The UPDATE of the rows ``here``, a condition over the row that is being locked: rows that somebody else holds are
+    left out, never waited for, so that nobody becomes our victim.
 
     The hint keeps the derived table apart; merged into the UPDATE, it would wait.
     """
     keys = ", ".join(inner_ref(c) for c in space.names)
     return (
         f"UPDATE /*+ NO_MERGE(d) JOIN_ORDER(d, t) */ {tag} {quote.table(space.table)} AS t JOIN (SELECT {keys}"
-        f" FROM {source(space, 's')} WHERE {within(space, span, inner_ref)} AND ({write.pending_inner})"
+        f" FROM {source(space, 's')} WHERE {here} AND ({write.pending_inner})"
         f" FOR UPDATE SKIP LOCKED) AS d USING ({quote.names(space.names)}) SET {_sets(write)} WHERE @ours = 1"
     )
 
@@ -115,12 +127,12 @@ def _sets(write: Write) -> str:
     return ", ".join([*sets, *(f"{ref(column)} = {ref(column)}" for column in write.kept)])
 
 
-def _rows(space: KeySpace, span: Span, pending: int, write: Write, tag: str) -> list[str]:
+def _rows(space: KeySpace, at: Key | None, move: Move, write: Write, tag: str) -> list[str]:
     """The UPDATE, and what it left behind: counted only when it wrote fewer rows than were pending."""
     return [
-        write_rows(space, span, write, tag),
+        write_rows(space, move.rows_of(space, at, inner_ref), write, tag),
         "SET @changed = ROW_COUNT(), @skipped = 0",
         # The subquery is evaluated only where the IF asks for it.
-        f"SELECT {tag} IF(@ours = 1 AND @changed < {pending}, (SELECT COUNT(*) FROM {source(space)}"
-        f" WHERE {within(space, span, ref)} AND ({write.pending})), 0) INTO @skipped",
+        f"SELECT {tag} IF(@ours = 1 AND @changed < {move.pending}, (SELECT COUNT(*) FROM {source(space)}"
+        f" WHERE {move.rows_of(space, at, ref)} AND ({write.pending})), 0) INTO @skipped",
     ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from orchestrator.errors import ConfigurationError
 from orchestrator.model.facts import Position
-from orchestrator.model.keys import Key, encode_key
+from orchestrator.model.keys import Key, decode_key, encode_key
 from orchestrator.mysql.quote import name, text
 from orchestrator.mysql.session import Row
 
@@ -165,6 +166,19 @@ def position_of(row: Row) -> Position:
         rows_skipped=int(skipped),
         done=bool(done),
     )
+
+
+def end_of(of: str, text: str | None) -> Key | None:
+    """The end of a span as the position row of pass ``of`` holds it. Raises ConfigurationError when nobody can read it:
+    a pass that began anew instead would be a guess."""
+    try:
+        return None if text is None else decode_key(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the stored position of {of} cannot be read: {text!r}",
+            'a position as rollout stores it, such as [["int","42"]]',
+            "nothing was written; put the rows of the table position of the state schema back from a backup",
+        ) from error
 
 
 def whole(ranges: Sequence[Position]) -> Position | None:

@@ -42,13 +42,16 @@ def source(space: KeySpace, alias: str = ALIAS) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """One span of keys that was read: its rows, and how many of them each counted condition holds for."""
+    """One span of keys that was read: its rows, and how many of them each counted condition holds for.
+
+    ``keys``: those for which the first condition holds, where they were asked for."""
 
     span: Span
     rows: int
     counts: tuple[int, ...]
     writable: bool
     server_uuid: str
+    keys: tuple[Key, ...] | None = None
 
 
 def last_key(space: KeySpace) -> str:
@@ -81,6 +84,10 @@ def counts(space: KeySpace, span: Span, counted: Sequence[str], tag: str = "") -
         f"SELECT {_tagged(tag)}COUNT(*){sums}, @@GLOBAL.read_only, @@GLOBAL.server_uuid FROM {source(space)}"
         f" WHERE {within(space, span, ref)}"
     )
+
+
+# What the server is, for whoever reads rows without counting them.
+ROLE = "SELECT @@GLOBAL.read_only, @@GLOBAL.server_uuid"
 
 
 def stretch_of(span: Span, row: Row) -> Stretch:
