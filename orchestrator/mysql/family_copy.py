@@ -85,15 +85,15 @@ def copy_schema(site: Site) -> str:
 
 @contextmanager
 def family_copy(
-    site: Site, family: Sequence[TableName], alive: Callable[[], object]
+    site: Site, family: Sequence[TableName], alive: Callable[[], object], *, local: bool = False
 ) -> Iterator[tuple[Session, FamilyCopy]]:
     """Copies of all tables of ``family`` that exist, with the foreign keys among them; all gone afterwards.
 
     ``alive`` raises when we were taken for dead: it is asked once the session is there, because nothing fences what is
-    said on it, and who took over ends the sessions that he finds. Raises PrivilegeMissing with the exact GRANT,
-    ServerUnreachable, ConfigurationError.
+    said on it, and who took over ends the sessions that he finds. ``local``: the session may send files. Raises
+    PrivilegeMissing with the exact GRANT, ServerUnreachable, ConfigurationError.
     """
-    session = site.connect(_TAG)
+    session = site.connect(_TAG, local=local)
     tag, schema = site.tag(_TAG), copy_schema(site)
     try:
         try:

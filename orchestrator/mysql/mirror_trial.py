@@ -53,16 +53,18 @@ def client_settings(session: Session) -> tuple[Setting, ...]:
 
 
 class MirrorTrial:
-    """One run on one scratch copy; ``relation`` None: without the mirror. Raises ServerError, RunbookError."""
+    """One run on one scratch copy. ``loads``: a file with the numbers of ``sql.LOADED`` in a line each, which
+    ``session`` may send. Raises ServerError, RunbookError."""
 
     def __init__(
-        self, session: Session, here: FamilyCopy, contract: Contract, relation: Relation, *, mirrored: bool
+        self, session: Session, here: FamilyCopy, contract: Contract, relation: Relation, *, mirrored: bool, loads: str
     ) -> None:
         self._here = here
         self._session = session
         self._contract = contract
         self._relation = relation
         self._mirrored = mirrored
+        self._loads = loads if session.value("SELECT @@GLOBAL.local_infile") else ""
         shape = here.shapes[contract.table]
         self._shape = shape
         key = tuple(c for name in shape.key if (c := shape.column(name)) is not None)
@@ -92,6 +94,8 @@ class MirrorTrial:
                     return None
                 found.ran[setting, case.what] = self._ran(case, found)
         found.left_out += [d.problem for d in declared_ if d.problem]
+        if not self._loads:
+            found.left_out.append("LOAD DATA was not tried: local_infile is off on this server")
         found.pace_us = self._paces()
         return found
 
@@ -127,6 +131,8 @@ class MirrorTrial:
             if first:
                 value = (*known, *sql.edges(column)[-3:])[0]
                 yield from sql.kind_cases(self._target, column, value, is_source=is_source)
+                if self._loads:
+                    yield sql.load_case(self._target, column, value, self._loads)
         following = {d.new.name.lower() for d in self._relation.derived if d.follows}
         for one in said:
             if not one.problem:

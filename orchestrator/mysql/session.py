@@ -68,7 +68,8 @@ class ResultField:
 
 
 class Session:
-    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``."""
+    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``. ``local``: whether it may
+    send files of this machine (LOAD DATA LOCAL)."""
 
     def __init__(
         self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, local: bool = False
@@ -222,6 +223,7 @@ class Session:
             read_timeout=self._timeout_s,
             write_timeout=self._timeout_s,
             client_flag=CLIENT.MULTI_STATEMENTS,
+            local_infile=self._local_infile,
             program_name=program_name(self._role),
             auth_plugin_map=tls.PLUGINS,
             **where,

@@ -91,6 +91,18 @@ def test_a_mirror_that_hurts_nobody_passes_with_what_it_costs_and_what_does_not_
     warned = [e[0] for e in outcome.evidence]
     assert any("LEAST(GREATEST(big, -128), 127)" in w for w in warned), warned
     assert "µs" in outcome.note
+    assert "LOAD DATA was not tried: local_infile is off on this server" in warned
+
+
+def test_load_data_is_tried_where_the_server_takes_it(ground: Ground) -> None:
+    script(ground.server, "ALTER TABLE t ADD UNIQUE KEY state_uq (state); SET GLOBAL local_infile = 1", ground.schema)
+    try:
+        harmless, harmful = ground.tried(MAPPINGS[1]), ground.tried(Mapping("state", "status", Copy(), Copy()))
+    finally:
+        script(ground.server, "SET GLOBAL local_infile = 0")
+    assert not any("LOAD DATA" in e[0] for e in harmless.evidence), harmless.evidence
+    said = {what: how for what, _, _, how in harmful.evidence}
+    assert any(what.startswith("LOAD DATA with `status`") and "rows" in how for what, how in said.items()), said
 
 
 def test_a_partner_in_a_unique_key_is_found_with_statement_and_error(ground: Ground) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from tempfile import NamedTemporaryFile
 
 from orchestrator.model.contract import Column
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, goes_on, stopped_by
@@ -22,6 +23,7 @@ from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.family_copy import drop_schema
+from orchestrator.mysql.sql.mirror_trial import LOADED
 from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
@@ -73,12 +75,18 @@ class MirrorTrialDriver:
         return Relation((), ()) if shape is None else load_relation(session, self._site.runbook.contract, shape)
 
     def _tried(self, step: TryMirror, beat: Beat) -> Outcome:
+        with NamedTemporaryFile("w", prefix="rollout-rows-", encoding="utf-8") as loads:
+            loads.writelines(f"{number}\n" for number in LOADED)
+            loads.flush()
+            return self._both(step, beat, loads.name)
+
+    def _both(self, step: TryMirror, beat: Beat, loads: str) -> Outcome:
         contract, runs, listening = self._site.runbook.contract, list[Run](), _Listening(beat)
         for mirrored in (False, True):
-            with family_copy(self._site, step.family, lambda: listening(0)) as (session, here):
+            with family_copy(self._site, step.family, lambda: listening(0), local=True) as (session, here):
                 settings = self._same(runs[0]) if runs else client_settings(session)
                 relation = self._relation(session, step)
-                trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored)
+                trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored, loads=loads)
                 run = trial.run(settings, listening)
             if run is None:
                 return stopped_by(listening.last)

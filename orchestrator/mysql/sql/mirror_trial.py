@@ -20,6 +20,7 @@ from orchestrator.mysql.sql.family_copy import sample
 _LONGEST_CHARS = 20_000
 _MAP_VALUES = 4
 FIRST, SECOND, FRESH = 1, 2, 6
+LOADED = (FRESH, FRESH + 1, FRESH + 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,21 @@ def kind_cases(target: Target, column: Column, value: str, *, is_source: bool) -
     for kind, statements, inserts in found:
         counts = (column.null or value != "NULL") and not kind.startswith("REPLACE")
         yield Case(f"{kind} with {col} = {value}", statements, wrote, inserts, counts)
+
+
+def load_case(target: Target, column: Column, value: str, path: str) -> Case:
+    """LOAD DATA LOCAL of the rows of ``LOADED``: each line of the file says which one it is."""
+    columns = [c for c in target.rows[FRESH] if c.lower() != column.name.lower()]
+    sets = []
+    for c in columns:
+        whens = (f"WHEN {text(str(n))} THEN {target.rows[n][c]}" for n in LOADED)
+        sets.append(f"{name(c)} = CASE @_rollout_row {' '.join(whens)} END")
+    said = f"LOAD DATA LOCAL INFILE {text(path)} INTO TABLE {table(target.table)} (@_rollout_row)"
+    said += f" SET {', '.join([*sets, f'{name(column.name)} = {value}'])}"
+    counts = column.null or value != "NULL"
+    return Case(
+        f"LOAD DATA with {name(column.name)} = {value}", (said,), frozenset({column.name.lower()}), True, counts
+    )
 
 
 _EXECUTE = ("PREPARE _rollout_said FROM @_rollout_text", "EXECUTE _rollout_said")
