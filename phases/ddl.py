@@ -117,7 +117,8 @@ def _different(diff: ShapeDiff) -> Sequence[Problem]:
 def _unknown_columns(runbook: Runbook, shape: Shape) -> Sequence[Problem]:
     """Every column that an index or key names, or behind which one is put, exists or is added."""
     contract = runbook.contract
-    known = {c.name.lower() for c in shape.columns} | {c.name.lower() for c in contract.columns}
+    known = {c.name.lower() for c in (*shape.columns, *contract.columns)}
+    known |= {r.new.lower() for r in contract.renames_in_place}
     wanted = [(f"index {i.name}", p) for i in contract.indexes for p in i.parts]
     wanted += [(f"foreign key {f.name}", IndexPart(c)) for f in contract.foreign_keys for c in f.columns]
     wanted += [(f"after: of {c.name}", IndexPart(c.after)) for c in contract.columns if c.after]

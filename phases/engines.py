@@ -20,6 +20,7 @@ from orchestrator.model.clauses import (
     NewDefault,
     NewForeignKey,
     NewIndex,
+    RenamedColumn,
 )
 from orchestrator.model.contract import Column, TableName
 from orchestrator.model.facts import Shape
@@ -32,6 +33,7 @@ from orchestrator.model.step import (
     AddingStep,
     ChangeColumn,
     GhostAlter,
+    RenameColumn,
     SetDefault,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
@@ -223,6 +225,8 @@ def _step(statement: Statement, runbook: Runbook, ground: Ground, family: tuple[
             return AddColumns(table=table, columns=columns, family=family, way=way)
         case NewDefault(name=name):
             return SetDefault(table=table, column=_defaulted(runbook, name), family=family, way=way)
+        case RenamedColumn(name=old, to=new):
+            return RenameColumn(table=table, old=old, new=new, family=family, way=way)
         case ChangedColumn(before=before, after=after):
             return ChangeColumn(table=table, before=before, after=after, family=family, way=way)
         case NewIndex(index=index):

@@ -16,6 +16,7 @@ from orchestrator.model.step import (
     LowerFlags,
     Quiet,
     RemoveMirror,
+    RenameColumn,
     Step,
     step_key,
 )
@@ -84,9 +85,14 @@ class Rollback:
         columns = tuple(c for c in contract.columns if c.name in record.columns_added and shape.column(c.name))
         there = {name for name, _ in shape.checks}
         checks = (c for c in contract.checks if c.name in record.checks_added and c.name in there)
+        renamed = (r for r in contract.renames_in_place if r.old in record.columns_renamed and shape.column(r.new))
         return (
             *(DropCheck(table=contract.table, check=c, family=shape.family) for c in checks),
             *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
             *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),
             *((DropColumns(table=contract.table, columns=columns, family=shape.family),) if columns else ()),
+            *(
+                RenameColumn(table=contract.table, old=r.new, new=r.old, family=shape.family, back=True)
+                for r in renamed
+            ),
         )

@@ -13,6 +13,7 @@ from orchestrator.model.clauses import (
     NewDefault,
     NewForeignKey,
     NewIndex,
+    RenamedColumn,
 )
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import Shape
@@ -22,10 +23,11 @@ from orchestrator.model.verdict import Problem, ProblemKind
 
 
 def wanted_clauses(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[Clause]:
-    """In the order in which they must take effect: columns, their defaults, changes, indexes, keys, checks."""
+    """In the order in which they must take effect: columns, their defaults, renames, changes, indexes, keys, checks."""
     return (
         *(NewColumn(c) for c in diff.columns_missing),
         *(NewDefault(c.name) for c in diff.defaults_missing),
+        *(RenamedColumn(r.old, r.new) for r in diff.renames_missing),
         *(ChangedColumn(before, after) for before, after in _changes(runbook, shape, diff)),
         *(NewIndex(i) for i in diff.indexes_missing),
         *(NewForeignKey(f) for f in diff.foreign_keys_missing),

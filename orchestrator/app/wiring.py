@@ -42,6 +42,7 @@ from orchestrator.mysql.site import Site
 from orchestrator.ports import Driver, Listener, Watcher
 from orchestrator.runbook.difference import explain_difference
 from orchestrator.runbook.lint import lint
+from orchestrator.runbook.proof import proof_problems, proof_said
 from orchestrator.sandbox.places import cache_folder
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
@@ -121,7 +122,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     drivers = _drivers(site, look, ramp)
     parts = Parts(
         runbook=runbook,
-        findings=lambda: lint(runbook),
+        findings=lambda: (*lint(runbook), *proof_problems(runbook)),
         difference=lambda old_text: explain_difference(old_text, runbook),
         store=store,
         observer=observer,
@@ -138,6 +139,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
         who=whoami(),
         interrupted=around.interrupted,
         tried=gates.tried,
+        proven=lambda: proof_said(runbook),
         reason=around.reason,
     )
     closers = (gates.close, store.close, observer.close, row.close)
@@ -155,6 +157,7 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
         "add-columns",
         "count-duplicates",
         "set-default",
+        "rename-column",
         "change-column",
         "add-check",
         "drop-check",

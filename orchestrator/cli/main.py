@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import beginning, deciding, drifting, files, looking, sandbox, verifying, walking
+from orchestrator.cli import beginning, deciding, drifting, files, looking, proving, sandbox, verifying, walking
 from orchestrator.cli.connect import ServerFlags
 from orchestrator.cli.shared import Shared, errors_become_exit_codes
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for room in (beginning, walking, looking, verifying, files, drifting, deciding, sandbox):
+for room in (beginning, walking, looking, verifying, files, drifting, deciding, proving, sandbox):
     room.register(app)
 
 # Options of the command itself that may also stand behind the verb, as people type them; the value says if one follows.

@@ -49,6 +49,8 @@ def plan_words(plan: Plan) -> dict[str, Any]:
         "checks": checks_words(plan.verdicts),
         "problems": problem_words(plan.problems),
         "trial": plan.record.trial,
+        "compat": plan.compat,
+        "renames": list(plan.renames),
         "waivers": [{"rule": w.rule, "reason": w.reason, "until": w.until} for w in plan.waivers],
     }
 

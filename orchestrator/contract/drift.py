@@ -16,6 +16,7 @@ from orchestrator.contract.statuses import status_differences
 from orchestrator.contract.target import Target, Unsaid
 from orchestrator.model.contract import Column, Contract, ForeignKey, Index, TableName
 from orchestrator.model.facts import Shape
+from orchestrator.model.renaming import standing_after
 from orchestrator.model.shape_diff import check_reasons, column_reasons, index_reasons, key_reasons
 from orchestrator.model.types import Family, parse_type
 
@@ -58,8 +59,7 @@ def _with_table_collation(contract: Contract, shape: Shape) -> Shape:
 
 def _expected(contract: Contract, shape: Shape) -> Expected:
     changed = {c.name.lower(): c for c in contract.changes}
-    if contract.before is not None:
-        before = contract.before
+    if (before := standing_after(contract)) is not None:
         columns = tuple(changed.get(c.name.lower(), c) for c in before.columns)
         missing = tuple(c for c in contract.changes if c.name.lower() not in {b.name.lower() for b in before.columns})
         return Expected(
@@ -214,13 +214,13 @@ def _in_place(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def _children(contract: Contract, target: Target) -> Iterator[Difference]:
     """Foreign keys of other tables into this one: their delete and update rules are part of what was frozen."""
-    if contract.before is None:
+    before, mine = standing_after(contract), contract.table
+    if before is None:
         return
-    mine = contract.table
-    wanted = {(t.name.lower(), f.name.lower()): f for t, f in contract.before.children if t != mine}
+    wanted = {(t.name.lower(), f.name.lower()): f for t, f in before.children if t != mine}
     live = {(t.name.lower(), f.name.lower()): (t, f) for t, f in target.shape.referenced_by if t != mine}
     for at, key in wanted.items():
-        table = TableName(mine.schema, next(t.name for t, f in contract.before.children if f is key))
+        table = TableName(mine.schema, next(t.name for t, f in before.children if f is key))
         shown_name = f"{table.name}.{key.name}"
         if at in live:
             for reason in key_reasons(key, live[at][1]):

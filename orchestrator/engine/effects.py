@@ -21,6 +21,7 @@ from orchestrator.model.step import (
     MeasureBaselines,
     OpenWrites,
     RemoveMirror,
+    RenameColumn,
     Step,
     TryMirror,
     step_key,
@@ -51,6 +52,8 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
             columns = (*record.columns_added, *(c.name for c in step.columns))
             indexes = (*record.indexes_added, *(i.name for i in step.indexes))
             changed = replace(changed, columns_added=columns, indexes_added=indexes)
+        case RenameColumn():
+            changed = _renamed(changed, step)
         case AddIndex():
             changed = replace(changed, indexes_added=(*record.indexes_added, step.index.name))
         case AddForeignKey():
@@ -82,3 +85,10 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
         case _:
             pass
     return changed
+
+
+def _renamed(record: Record, step: RenameColumn) -> Record:
+    if not step.back:
+        return replace(record, columns_renamed=(*record.columns_renamed, step.old))
+    left = tuple(n for n in record.columns_renamed if n != step.new)
+    return replace(record, done=(), columns_renamed=left)

@@ -18,7 +18,8 @@ class Parts:
     """``findings``: what the runbook's text alone shows to be wrong. ``difference``: how its contract differs from that
     of another runbook's text, in words. ``forward`` are the five stages in order.
     ``interrupted`` tells what a signal to this process asks for. ``tried``: each gate of the runbook, sampled once, for
-    who plans. ``reason``: why the command was typed; it is in every event of it."""
+    who plans. ``proven``: what the last proof of compatibility says, in a line. ``reason``: why the command was typed;
+    it is in every event of it."""
 
     runbook: Runbook
     findings: Callable[[], Sequence[Problem]]
@@ -38,4 +39,5 @@ class Parts:
     who: str
     interrupted: Callable[[], Ask | None]
     tried: Callable[[], Sequence[Verdict]] = tuple
+    proven: Callable[[], str] = str
     reason: str = ""

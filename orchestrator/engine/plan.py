@@ -15,7 +15,7 @@ from orchestrator.engine.budgets import Budget, budgets, costs
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.telling import blocks, blocks_in_all, takes, way_and_why, way_back, what
+from orchestrator.engine.telling import blocks, blocks_in_all, rename_prices, takes, way_and_why, way_back, what
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.cost import Cost
@@ -84,6 +84,8 @@ class Plan:
     verdicts: tuple[Verdict, ...]
     problems: tuple[Problem, ...]
     waivers: tuple[Waiver, ...] = ()
+    compat: str = ""
+    renames: tuple[str, ...] = ()
 
     @property
     def something_to_do(self) -> bool:
@@ -91,9 +93,12 @@ class Plan:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Why stages are not planned yet, and what the last trial of the mirror showed, each in a line."""
+        """Why stages are not planned yet, what the last trial of the mirror and the last proof of compatibility say,
+        and what each rename costs, each in a line."""
         unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
-        return (*unplanned, *((f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()))
+        trial = (f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()
+        compat = (f" compat: {self.compat}",) if self.compat else ()
+        return (*unplanned, *trial, *compat, *(f" {line}" for line in self.renames))
 
 
 class Planner:
@@ -129,6 +134,8 @@ class Planner:
             budgets=budgets(facts, self._p.runbook, [x.step for s in stages for x in s.steps], self._p.clock.now()),
             verdicts=verdicts,
             problems=tuple(dict.fromkeys((*self._entry.findings(record), *wrong, *problems))),
+            compat=self._p.proven(),
+            renames=rename_prices(self._p.runbook.contract),
         )
 
     def _seen(self) -> tuple[Record, tuple[Verdict, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.contract import Contract, RenameWay
 from orchestrator.model.cost import cost_of, together
 from orchestrator.model.facts import SizeFacts
 from orchestrator.model.runbook import RollbackDdl
@@ -25,6 +26,7 @@ _COMPARE_RATE = (100_000, 500_000)
 
 
 _WORDS = {
+    "rename-column": "columns renamed in place",
     "change-column": "columns widened",
     "add-index": "indexes INPLACE",
     "ghost-alter": "the table filled anew by gh-ost and swapped in",
@@ -56,10 +58,23 @@ _WAY_BACK = {
 }
 
 
+_RENAMES = {
+    RenameWay.MIRROR: "a second column and two triggers keep both names; no version must change at once",
+    RenameWay.MAP: "only the model above the table has the new name; the server does nothing",
+    RenameWay.RENAME: "in place, INSTANT; from then on whatever still says the old name fails with 1054, and the way "
+    "back is the same rename",
+}
+
+
+def rename_prices(contract: Contract) -> tuple[str, ...]:
+    """What each rename of the contract costs, in a line."""
+    return tuple(f"rename {r.old} → {r.new} ({r.way.value}): {_RENAMES[r.way]}" for r in contract.renames)
+
+
 def way_back(name: str, ddl: RollbackDdl) -> str:
     """What going back from the stage means."""
     if name == "ddl" and ddl is RollbackDdl.DROP:
-        return "columns, indexes and keys are dropped"
+        return "columns, indexes and keys are dropped, renames are taken back"
     return _WAY_BACK.get(name, "forward again")
 
 
@@ -106,7 +121,7 @@ def what(steps: Sequence[Step]) -> str:
         elif columns:
             parts.append(f"{columns} columns {'INSTANT' if kind == 'add-columns' else 'dropped'}")
         elif kind in _WORDS:
-            counted = len(same) > 1 or kind.startswith(("add", "drop"))
+            counted = len(same) > 1 or kind.startswith(("add", "drop", "rename"))
             parts.append(f"{len(same)} {_WORDS[kind]}" if counted else _WORDS[kind])
     return ", ".join(parts) or "nothing is missing"
 

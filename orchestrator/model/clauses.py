@@ -24,6 +24,7 @@ class GoneColumn:
 @dataclass(frozen=True, slots=True)
 class RenamedColumn:
     name: str
+    to: str
 
 
 @dataclass(frozen=True, slots=True)

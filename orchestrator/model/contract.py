@@ -165,6 +165,22 @@ class Invariant:
     sql: str
 
 
+class RenameWay(Enum):
+    """How a column gets another name. MIRROR: a new column, and a pair that keeps both in step. MAP: only the model
+    above the table has the new name, no DDL. RENAME: in place; whoever still says the old name fails from there on."""
+
+    MIRROR = "mirror"
+    MAP = "map"
+    RENAME = "rename"
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    old: str
+    new: str
+    way: RenameWay
+
+
 @dataclass(frozen=True, slots=True)
 class Before:
     """The table as it stands before ddl, frozen too: with it, what nobody named can be told from what was there.
@@ -198,6 +214,11 @@ class Contract:
     new_statements: tuple[str, ...] = ()
     allow_rebuild: str = ""
     before: Before | None = None
+    renames: tuple[Rename, ...] = ()
+
+    @property
+    def renames_in_place(self) -> tuple[Rename, ...]:
+        return tuple(r for r in self.renames if r.way is RenameWay.RENAME)
 
     @property
     def pairs(self) -> tuple[Mapping, ...]:

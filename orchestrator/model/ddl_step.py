@@ -120,6 +120,19 @@ class DropColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    """A name for another. ``back``: a rename of ours taken back."""
+
+    kind: Literal["rename-column"] = "rename-column"
+    table: TableName
+    old: str
+    new: str
+    family: tuple[TableName, ...]
+    way: Way = INSTANT
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GhostAlter:
     """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
     the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
@@ -148,15 +161,18 @@ class CountDuplicates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryDdl:
-    """The steps that follow, tried on an empty scratch copy of the family before the first of them runs."""
+    """The steps that follow, tried on an empty scratch copy of the family before the first of them runs; and the
+    statements that the versions of the application declare, in the shape that comes out."""
 
     kind: Literal["try-ddl"] = "try-ddl"
     table: TableName
     family: tuple[TableName, ...]
-    steps: tuple[AddColumns | SetDefault | ChangeColumn | AddIndex | AddForeignKey | AddCheck | GhostAlter, ...]
+    steps: tuple[
+        AddColumns | SetDefault | RenameColumn | ChangeColumn | AddIndex | AddForeignKey | AddCheck | GhostAlter, ...
+    ]
 
 
-AddingStep = AddColumns | SetDefault | ChangeColumn | AddIndex | AddForeignKey | AddCheck
+AddingStep = AddColumns | SetDefault | RenameColumn | ChangeColumn | AddIndex | AddForeignKey | AddCheck
 DroppingStep = DropForeignKey | DropIndex | DropColumns | DropCheck
 ExclusiveDdlStep = AddingStep | DroppingStep
 NativeDdlStep = ExclusiveDdlStep | ProveForeignKey | CountDuplicates

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
 
 from orchestrator.model.chooser import needs_a_second_step
-from orchestrator.model.contract import Check, Column, Contract, Default, ForeignKey, Index, IndexPart
+from orchestrator.model.contract import Check, Column, Contract, ForeignKey, Index, IndexPart, Rename
 from orchestrator.model.facts import Shape
-from orchestrator.model.types import ColumnType, Family
-
-_NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR, Family.BIT})
-_NOW = re.compile(r"\b(now|localtime|localtimestamp|current_timestamp)(?![\w(])|\b(now|localtime|localtimestamp)(?=\()")
-_LITERAL = re.compile(r"""('(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*")""", re.DOTALL)
-_INTRODUCER = re.compile(r"\b_(utf8mb4|utf8mb3|latin1|ascii|binary)(?=\s*['\"])")
+from orchestrator.model.spelling import spelled, spelled_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +45,14 @@ class ShapeDiff:
     checks_missing: tuple[Check, ...]
     checks_equal: tuple[Check, ...]
     checks_different: tuple[Different, ...]
+    renames_missing: tuple[Rename, ...]
+    renames_equal: tuple[Rename, ...]
+    renames_different: tuple[Different, ...]
 
     @property
     def complete(self) -> bool:
         """The live table holds all that the contract adds, exactly."""
-        shapes = self.columns_missing or self.changes_missing or self.defaults_missing
+        shapes = self.columns_missing or self.changes_missing or self.defaults_missing or self.renames_missing
         return not (
             shapes or self.indexes_missing or self.foreign_keys_missing or self.checks_missing or self.different
         )
@@ -64,13 +60,15 @@ class ShapeDiff:
     @property
     def different(self) -> tuple[Different, ...]:
         """What no step of ours mends: it is there under our name and is somebody else's."""
-        return self.columns_different + self.indexes_different + self.foreign_keys_different + self.checks_different
+        columns = self.columns_different + self.renames_different
+        return columns + self.indexes_different + self.foreign_keys_different + self.checks_different
 
     @property
     def already_there(self) -> str:
         """What needs no step because the table has it as wanted, for a person; "" when nothing is."""
         kinds = (
             ("columns", [c.name for c in self.columns_equal]),
+            ("renames", [r.new for r in self.renames_equal]),
             ("changes", [c.name for c in self.changes_equal]),
             ("indexes", [i.name for i in self.indexes_equal]),
             ("foreign keys", [f.name for f in self.foreign_keys_equal]),
@@ -87,6 +85,7 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
     indexes = [(i, _live_index_reasons(i, shape)) for i in contract.indexes]
     keys = [(f, _live_key_reasons(f, shape)) for f in contract.foreign_keys]
     checks = [(c, check_reasons(c, shape)) for c in contract.checks]
+    renames = [(r, _rename_reasons(r, shape)) for r in contract.renames_in_place]
     bare = tuple(c for c, r in columns if r and _lacks_its_default(c, shape))
     return ShapeDiff(
         columns_missing=tuple(c for c, r in columns if r is None),
@@ -106,6 +105,9 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
         checks_missing=tuple(c for c, r in checks if r is None),
         checks_equal=tuple(c for c, r in checks if r == ()),
         checks_different=tuple(Different(c.name, r) for c, r in checks if r),
+        renames_missing=tuple(r for r, reasons in renames if reasons is None),
+        renames_equal=tuple(r for r, reasons in renames if reasons == ()),
+        renames_different=tuple(Different(f"{r.old} → {r.new}", reasons) for r, reasons in renames if reasons),
     )
 
 
@@ -113,10 +115,18 @@ def _lacks_its_default(wanted: Column, shape: Shape) -> bool:
     return needs_a_second_step(wanted) and _live_reasons(replace(wanted, default=None), shape) == ()
 
 
+def _rename_reasons(wanted: Rename, shape: Shape) -> tuple[str, ...] | None:
+    """Why the rename is neither done nor to be done; () when it is done, None when it is to be done."""
+    old, new = shape.column(wanted.old) is not None, shape.column(wanted.new) is not None
+    if old != new:
+        return None if old else ()
+    return ("both columns are there",) if old else ("neither column is there",)
+
+
 def check_reasons(wanted: Check, shape: Shape) -> tuple[str, ...] | None:
     """In what the live CHECK of that name is otherwise than wanted; None when there is none."""
     live = next((clause for name, clause in shape.checks if name.lower() == wanted.name.lower()), None)
-    return None if live is None else _reasons([("condition", _expression(wanted.sql), _expression(live))])
+    return None if live is None else _reasons([("condition", spelled(wanted.sql), spelled(live))])
 
 
 def _live_reasons(wanted: Column, shape: Shape) -> tuple[str, ...] | None:
@@ -142,9 +152,9 @@ def column_reasons(wanted: Column, live: Column, shape: Shape) -> tuple[str, ...
     pairs: list[tuple[str, object, object]] = [
         ("type", str(wanted.type), str(live.type)),
         ("NULL", _yes(wanted.null), _yes(live.null)),
-        ("default", _default(wanted.default, wanted.type), _default(live.default, live.type)),
+        ("default", spelled_default(wanted.default, wanted.type), spelled_default(live.default, live.type)),
         ("ON UPDATE", _yes(wanted.on_update), _yes(live.on_update)),
-        ("generated as", _expression(wanted.generated), _expression(live.generated)),
+        ("generated as", spelled(wanted.generated), spelled(live.generated)),
         ("stored", _yes(wanted.stored), _yes(live.stored)),
         ("invisible", _yes(wanted.invisible), _yes(live.invisible)),
         ("AUTO_INCREMENT", _yes(wanted.auto_increment), _yes(live.auto_increment)),
@@ -216,77 +226,9 @@ def _parts(index: Index, shape: Shape) -> str:
 
 def _part(part: IndexPart, shape: Shape) -> str:
     if part.expression is not None:
-        shown = f"({_expression(part.expression)})"
+        shown = f"({spelled(part.expression)})"
     else:
         column = shape.column(part.column)
         whole = column is not None and part.prefix is not None and part.prefix == column.type.length
         shown = part.column.lower() + (f"({part.prefix})" if part.prefix and not whole else "")
     return shown + (" desc" if part.descending else "")
-
-
-def _default(default: Default | None, kind: ColumnType) -> str:
-    if default is None:
-        return "none"
-    if default.is_expression:
-        return _expression(default.text) or ""
-    return repr(_literal(default.text, kind))
-
-
-def _literal(written: str, kind: ColumnType) -> str:
-    """One spelling for what the server stores alike: ``0`` and ``0.00``, a date and its midnight."""
-    if kind.family in _NUMBERS:
-        return _number(written)
-    if kind.base in ("datetime", "timestamp"):
-        whole = written if " " in written.strip() else f"{written} 00:00:00"
-        moment, _, fraction = whole.partition(".")
-        return moment + (f".{fraction}".rstrip("0").rstrip("."))
-    if kind.family is Family.BINARY:
-        as_hex = written[2:].lower() if written.lower().startswith("0x") else written.encode().hex()
-        return "0x" + (as_hex.rstrip("0") if kind.base == "binary" else as_hex)
-    return written
-
-
-def _number(written: str) -> str:
-    bits = re.fullmatch(r"b'([01]+)'", written, re.IGNORECASE)
-    if bits:
-        return str(int(bits[1], 2))
-    named = {"true": "1", "false": "0"}.get(written.lower(), written)
-    try:
-        return format(Decimal(named).normalize(), "f")
-    except InvalidOperation:
-        return written
-
-
-def _expression(sql: str | None) -> str | None:
-    """An expression without what the server adds or drops when it stores one: quotes of names, introducers, blanks,
-    outer brackets, the case of words outside of literals."""
-    if sql is None:
-        return None
-    pieces = _LITERAL.split(sql)
-    bare = "".join(_one_quote(p) if i % 2 else _bare(p, next_is_text=i + 1 < len(pieces)) for i, p in enumerate(pieces))
-    while bare.startswith("(") and _closes_at_end(bare):
-        bare = bare[1:-1]
-    return bare
-
-
-def _one_quote(literal: str) -> str:
-    """A text literal in one spelling, whichever quotes and escapes it was written with."""
-    quote, inside = literal[0], literal[1:-1]
-    return repr(re.sub(r"\\(.)", r"\1", inside.replace(quote * 2, f"\\{quote}"), flags=re.DOTALL))
-
-
-def _bare(piece: str, next_is_text: bool) -> str:
-    lowered = piece.replace("`", "").lower()
-    if next_is_text:
-        lowered = _INTRODUCER.sub("", lowered + "'")[:-1]
-    lowered = _NOW.sub("current_timestamp", lowered).replace("current_timestamp()", "current_timestamp")
-    return re.sub(r"\s+", "", lowered)
-
-
-def _closes_at_end(bare: str) -> bool:
-    depth = 0
-    for at, sign in enumerate(bare):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0:
-            return at == len(bare) - 1
-    return False

@@ -145,8 +145,9 @@ class Record:
     of being equal to ``f(o)``.
     ``leap``: this visit of read-switch goes to its last percent at once. ``target`` is where a running
     rollback goes to ("" = all the way).
-    ``columns_added``, ``indexes_added``, ``foreign_keys_added`` and ``checks_added`` are what ddl added: all else of
-    the contract was there, and is somebody's. ``trial``: what the last trial of the mirror showed, "" before the first.
+    ``columns_added``, ``indexes_added``, ``foreign_keys_added``, ``checks_added`` and ``columns_renamed`` (by their old
+    names) are what ddl did: all else of the contract was there, and is somebody's. ``trial``: what the last trial of
+    the mirror showed, "" before the first.
     """
 
     id: str
@@ -175,6 +176,7 @@ class Record:
     indexes_added: tuple[str, ...] = ()
     foreign_keys_added: tuple[str, ...] = ()
     checks_added: tuple[str, ...] = ()
+    columns_renamed: tuple[str, ...] = ()
     note: str = ""
     trial: str = ""
 

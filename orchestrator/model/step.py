@@ -29,6 +29,7 @@ from orchestrator.model.ddl_step import (
     GhostAlter,
     NativeDdlStep,
     ProveForeignKey,
+    RenameColumn,
     SetDefault,
     TryDdl,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Quiet",
     "ReadsStep",
     "RemoveMirror",
+    "RenameColumn",
     "RowsStep",
     "SetDefault",
     "SetPercent",
@@ -260,6 +262,8 @@ def step_class(step: Step) -> StepClass:
             return StepClass.EXCLUSIVE
         case DropForeignKey() | DropIndex() | DropColumns() | DropCheck() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
+        case RenameColumn():
+            return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey() | CountDuplicates():
             return StepClass.ROWS
         case OpenWrites() | SetPercent() | KeepFlags() | Soak():
@@ -282,6 +286,8 @@ def step_key(step: Step) -> str:
             return f"{step.kind}:{step.after.name}"
         case SetDefault():
             return f"{step.kind}:{step.column.name}"
+        case RenameColumn():
+            return f"{step.kind}:{step.old}"
         case AddCheck() | DropCheck():
             return f"{step.kind}:{step.check.name}"
         case AddIndex() | DropIndex() | CountDuplicates():

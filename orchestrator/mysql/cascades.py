@@ -154,6 +154,19 @@ def _pointing(key: ForeignKey, shapes: Shapes, here: FamilyCopy, at: int) -> dic
     return {child: values[referenced] for child, referenced in pairs if referenced in values}
 
 
+def held_values(here: FamilyCopy, table: TableName, keys: Sequence[ForeignKey], shapes: Shapes) -> dict[str, str]:
+    """Columns of the table, in lower case, that must name a row of another: the literal of its first row."""
+    found: dict[str, str] = {}
+    for key in (*shapes[table].foreign_keys, *keys):
+        found |= {c.lower(): v for c, v in _pointing(key, shapes, here, 1).items()}
+    return found
+
+
+def parent_row(here: FamilyCopy, parent: TableName, shapes: Shapes) -> str:
+    """The row of a parent that ``held_values`` names."""
+    return sql.insert_row(here.of(parent), _values(shapes[parent], 1, {}), here.tag)
+
+
 def needed_values(here: FamilyCopy, table: TableName, shapes: Shapes, number: int) -> dict[str, str]:
     """Column → literal of one more row, as the application of before wrote it: what it must name, and its parents."""
     row = _values(here.shapes[table], number, {})

@@ -1,80 +1,119 @@
-"""Statements that a runbook declares, with values bound to their parameters so that a scratch copy can run them."""
+"""Statements that a runbook declares, with values bound to their parameters so that a scratch copy can run them.
+
+A parameter becomes a value of the column that it is compared with or assigned to: in a condition that of the first
+sample row, elsewhere that of another row; of a foreign key what its parent holds.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from orchestrator.model.contract import Contract
+from orchestrator.model.contract import Column, Contract
 from orchestrator.model.facts import Shape
 from orchestrator.mysql.sql.family_copy import sample
 from orchestrator.mysql.tokens import Token, TokenKind, tokenise
+from orchestrator.mysql.wording import Wording, wording, words_of
 
 _WRITES = frozenset({"INSERT", "UPDATE", "REPLACE", "DELETE"})
-_COMPARES = frozenset({"=", "<=>", "<", ">", "<=", ">=", "<>", "!=", "LIKE", "IN", "(", ","})
+_COMPARES = frozenset({"=", "<=>", "<", ">", "<=", ">=", "<>", "!=", "LIKE"})
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
+THERE, FRESH = 1, 7
+# Column, in lower case → the literal that it must hold.
+Held = Mapping[str, str]
+_NOTHING = Wording("", "", (), frozenset(), frozenset(), False, False, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """``arguments``: a literal for each ``?``; ``writes``: mapped columns that it names. ``problem``: why it cannot be
-    run on a copy, "" when it can. ``counts``: the number of rows that it touches means something (not with REPLACE)."""
+    """``text`` as it runs in the schema of the copies; ``arguments``: a literal for each ``?``; ``writes``: mapped
+    columns that it names. ``problem``: why it cannot be run on a copy, "" when it can. ``counts``: the number of rows
+    that it touches means something (not with REPLACE)."""
 
     text: str
     arguments: tuple[str, ...] = ()
     writes: frozenset[str] = frozenset()
     problem: str = ""
     counts: bool = True
+    says: Wording = field(default=_NOTHING, compare=False)
 
 
-def declared(contract: Contract, shape: Shape) -> tuple[Declared, ...]:
-    """The statements of all versions that write; a parameter becomes a value of the column that stands before it."""
+def declared(contract: Contract, shape: Shape, held: Held) -> tuple[Declared, ...]:
+    """The statements of all versions that write."""
     texts = dict.fromkeys((*contract.old_statements, *contract.new_statements))
-    found = (_declared(text, contract, shape) for text in texts)
-    return tuple(d for d in found if d is not None)
+    found = (bound(text, contract, shape, held) for text in texts)
+    return tuple(d for d in found if d.problem or d.says.verb in _WRITES)
 
 
-def _declared(text: str, contract: Contract, shape: Shape) -> Declared | None:
+def bound(
+    text: str, contract: Contract, shape: Shape, held: Held, given: Callable[[Column], str] | None = None
+) -> Declared:
+    """One statement of any kind, with its parameters bound by ``shape``. ``given``: the literal of a value that is
+    written, a sample where it is left out."""
     try:
-        tokens = [t for t in tokenise(text) if t.kind not in (TokenKind.SPACE, TokenKind.COMMENT)]
+        own = _without_schema(tokenise(text), contract.table.schema)
     except ValueError as error:
         return Declared(text, problem=f"{text} was left out: {error}")
-    if not tokens or tokens[0].word not in _WRITES:
-        return None
+    tokens = words_of(own)
     if any(t.kind in _NAMES and t.identifier == contract.table.schema.lower() for t in tokens):
         return Declared(text, problem=f"{text} was left out: it names the schema, and would reach production")
     mapped = {m.new.lower() for m in contract.mappings} | {(m.old or "").lower() for m in contract.mappings}
     names = frozenset(t.identifier for t in tokens if t.kind in _NAMES)
-    return Declared(text, _arguments(tokens, shape), names & mapped, counts=tokens[0].word != "REPLACE")
+    says = wording(tokens, contract.table.name)
+    value = given or (lambda column: sample(column, FRESH))
+    arguments = tuple(
+        held.get(c.name.lower()) or (sample(c, THERE) if there else value(c)) if c is not None else "1"
+        for c, there in _parameters(tokens, says, shape)
+    )
+    return Declared(own, arguments, names & mapped, counts=says.verb != "REPLACE", says=says)
 
 
-def _arguments(tokens: list[Token], shape: Shape) -> tuple[str, ...]:
-    listed = _listed(tokens, shape)
-    keys = {name.lower() for name in shape.key}
-    found: list[str] = []
+def _without_schema(tokens: Sequence[Token], schema: str) -> str:
+    """The text with ``schema.table`` as ``table``: in the schema of the copies that is the copy."""
+    kept: list[str] = []
+    skip = False
+    for at, token in enumerate(tokens):
+        follows = tokens[at + 1].text if at + 1 < len(tokens) else ""
+        if token.kind in _NAMES and token.identifier == schema.lower() and follows == ".":
+            skip = True
+        elif skip:
+            skip = False
+        else:
+            kept.append(token.text)
+    return "".join(kept)
+
+
+def _parameters(tokens: list[Token], says: Wording, shape: Shape) -> Iterator[tuple[Column | None, bool]]:
+    """For each ``?`` the column that it is about, and whether it shall be the value of a row that is there."""
+    listed = [name for name in says.listed if shape.column(name)]
+    keys, count = {name.lower() for name in shape.key}, 0
     for at, token in enumerate(tokens):
         if token.text != "?":
             continue
-        name = _before(tokens, at)
+        name, there = _before(tokens, at), _in_condition(tokens, at)
         if name is None and listed:
-            name = listed[len(found) % len(listed)]
-        column = shape.column(name) if name is not None else None
-        number = 1 if name is None or (name.lower() in keys and tokens[0].word != "INSERT") else 2
-        found.append("1" if column is None else sample(column, number if number == 1 else 7))
-    return tuple(found)
+            name, there = listed[count % len(listed)], False
+        elif name is not None and name in keys and says.verb != "INSERT":
+            there = True
+        count += 1
+        yield (shape.column(name) if name is not None else None), there
 
 
 def _before(tokens: list[Token], at: int) -> str | None:
-    """The name that ``?`` is compared with or assigned to."""
+    """The name that ``?`` is compared with or assigned to: before a sign, or before IN and its list."""
     back = at - 1
-    if back < 1 or tokens[back].word not in _COMPARES - {"(", ","}:
+    while back >= 0 and tokens[back].text in ("?", ","):
+        back -= 1
+    if back >= 1 and tokens[back].text == "(" and tokens[back - 1].word == "IN":
+        back -= 2 if tokens[back - 2].word != "NOT" else 3
+        return tokens[back].identifier if back >= 0 and tokens[back].kind in _NAMES else None
+    back = at - 1
+    if back < 1 or tokens[back].word not in _COMPARES:
         return None
     return tokens[back - 1].identifier if tokens[back - 1].kind in _NAMES else None
 
 
-def _listed(tokens: list[Token], shape: Shape) -> list[str]:
-    """The columns of ``INSERT INTO t (…)``."""
-    if tokens[0].word not in ("INSERT", "REPLACE"):
-        return []
-    opening = next((n for n, t in enumerate(tokens) if t.text == "("), len(tokens))
-    closing = next((n for n, t in enumerate(tokens) if t.text == ")"), opening)
-    return [t.identifier for t in tokens[opening:closing] if t.kind in _NAMES and shape.column(t.identifier)]
+def _in_condition(tokens: list[Token], at: int) -> bool:
+    return any(t.word in ("WHERE", "ON", "HAVING") and t.kind is TokenKind.NAME for t in tokens[:at]) and not any(
+        t.word == "DUPLICATE" for t in tokens[:at]
+    )

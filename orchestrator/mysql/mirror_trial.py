@@ -14,7 +14,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Contract, TableName
 from orchestrator.model.facts import Trigger
 from orchestrator.mysql import quote
-from orchestrator.mysql.cascades import chain_rows, needed_values
+from orchestrator.mysql.cascades import chain_rows, held_values, needed_values
 from orchestrator.mysql.declared import Declared, declared
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.family_copy import FamilyCopy
@@ -84,7 +84,8 @@ class MirrorTrial:
         """None when ``beat``, told how many statements ran, said no."""
         found = Run()
         self._prepare(found)
-        declared_ = declared(self._contract, self._shape)
+        held = held_values(self._here, self._contract.table, (), self._here.shapes)
+        declared_ = declared(self._contract, self._shape, held)
         for at, setting in enumerate(settings):
             self._session.execute(f"USE {quote.name(self._target.table.schema)}")
             for variable, value in (("sql_mode", setting.sql_mode), ("time_zone", setting.time_zone)):
@@ -107,15 +108,7 @@ class MirrorTrial:
             self._session.execute(row)
         sets = ", ".join(f"{_cell(c)} = {value}" for c, value in self._relation.assignments(_cell))
         self._session.execute(f"UPDATE IGNORE {quote.table(self._target.table)} t SET {sets}")
-        theirs, found.left_out = their_triggers(self._here)
-        for trigger, text in theirs:
-            try:
-                self._session.execute("SET SESSION sql_mode = %s", (trigger.sql_mode,))
-                self._session.execute(text)
-            except ServerError as error:
-                if error.cure is not Cure.STOP:
-                    raise
-                found.left_out.append(f"the trigger {trigger.name} was left out: {error.number} {error.text}")
+        found.left_out = lay_triggers(self._session, self._here)
         if self._mirrored:
             self._session.execute("SET SESSION sql_mode = ''")
             for event in ("update", "insert"):
@@ -210,6 +203,20 @@ class MirrorTrial:
                 return 0.0
             taken.append((time.perf_counter() - began) / max(1, len(statements)) * 1e6)
         return round(min(taken), 1)
+
+
+def lay_triggers(session: Session, here: FamilyCopy) -> list[str]:
+    """The application's triggers are on the copies; why some are not. Raises ServerError."""
+    theirs, left_out = their_triggers(here)
+    for trigger, text in theirs:
+        try:
+            session.execute("SET SESSION sql_mode = %s", (trigger.sql_mode,))
+            session.execute(text)
+        except ServerError as error:
+            if error.cure is not Cure.STOP:
+                raise
+            left_out.append(f"the trigger {trigger.name} was left out: {error.number} {error.text}")
+    return left_out
 
 
 def their_triggers(here: FamilyCopy) -> tuple[list[tuple[Trigger, str]], list[str]]:

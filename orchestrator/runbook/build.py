@@ -18,6 +18,8 @@ from orchestrator.model.contract import (
     Invariant,
     Mapping,
     Match,
+    Rename,
+    RenameWay,
     TableName,
     Transform,
     Unmapped,
@@ -54,7 +56,8 @@ class Builder:
         """The contract. Meaningful only while ``findings`` stays empty."""
         added = form.contract
         table = TableName(form.table.schema_, form.table.name)
-        if not (added.columns or added.changes or added.indexes or added.foreign_keys or added.checks):
+        adds = added.columns or added.changes or added.indexes or added.foreign_keys or added.checks
+        if not (adds or added.renames):
             self.note(
                 ("contract",), "the contract adds nothing", "columns, indexes or foreign keys", "say what is added"
             )
@@ -72,6 +75,7 @@ class Builder:
             new_statements=tuple(form.applications.new),
             allow_rebuild=form.contract.allow_rebuild.strip(),
             before=self._before(form.table.before, table) if form.table.before is not None else None,
+            renames=tuple(Rename(f.old, f.new, RenameWay(f.way)) for f in added.renames),
         )
         self._unique_names(contract)
         return contract
@@ -98,6 +102,8 @@ class Builder:
         self.once(("contract", "indexes"), (x.name for x in c.indexes), "index")
         self.once(("contract", "foreign_keys"), (x.name for x in c.foreign_keys), "foreign key")
         self.once(("contract", "checks"), (x.name for x in c.checks), "check")
+        self.once(("contract", "renames"), (r.old for r in c.renames), "renamed column")
+        self.once(("contract", "renames"), (r.new for r in c.renames), "name of a renamed column")
         self.once(("mappings",), (m.new for m in c.mappings), "mapped column")
         self.once(("invariants",), (i.name for i in c.invariants), "invariant")
         self.once(("table", "key"), c.key, "key column")

@@ -32,9 +32,11 @@ def canonical(contract: Contract) -> dict[str, object]:
     """The contract as plain values; two contracts that mean the same are equal here. What is not written is left out,
     so that a newer version, which knows more keys, comes to the same digest."""
     checks = {"checks": {c.name: {"sql": c.sql} for c in contract.checks}} if contract.checks else {}
+    renames = {r.old: {"new": r.new, "way": r.way.value} for r in contract.renames}
     return (
         _before(contract.before)
         | checks
+        | ({"renames": renames} if renames else {})
         | {
             "table": {"schema": contract.table.schema, "name": contract.table.name, "key": list(contract.key)},
             "columns": {c.name: _column(c) for c in contract.columns},

@@ -78,6 +78,9 @@ EXAMPLES: dict[str, Example] = {
         "type: bigint}\n    - {name: note", "type: bigint, charset: latin1}\n    - {name: note"
     ),
     "change-not-widening": Example("  indexes:", "  changes:\n    - {name: old_n, type: bigint}\n  indexes:"),
+    "rename-in-place": Example("  indexes:", "  renames: [{old: owner, new: tenant, way: rename}]\n  indexes:"),
+    "rename-evidence": Example("  indexes:", "  renames: [{old: seat, new: place, way: rename}]\n  indexes:"),
+    "rename-fits": Example("  indexes:", "  renames: [{old: owner, new: state, way: map}]\n  indexes:"),
     "index-part": Example("columns: [state]", "columns: [note]"),
     "index-too-long": Example("state, type: varchar(9)", "state, type: varchar(769)"),
     "index-twice": Example("columns: [state]", "columns: [parent]"),

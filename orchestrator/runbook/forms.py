@@ -191,6 +191,15 @@ class TableForm(Form):
     )
 
 
+class RenameForm(Form):
+    old: Name = Field(description="The column as it is called now.")
+    new: Name = Field(description="The name that it shall have.")
+    way: Literal["mirror", "map", "rename"] = Field(
+        description="mirror: a new column and a mapping keep both; map: only the model's name changes, no DDL; "
+        "rename: in place, which needs the waiver rename-in-place and the proof of rollout compat."
+    )
+
+
 class ContractForm(Form):
     columns: list[ColumnForm] = Field(
         default_factory=list, description="Every column that is added; nothing else may be."
@@ -205,8 +214,8 @@ class ContractForm(Form):
         default="",
         description="The reason why the whole table may be rebuilt or copied. Left out: it may not.",
     )
-    renames: list[Any] = Field(
-        default_factory=list, max_length=0, description="Always empty: renames are not supported."
+    renames: list[RenameForm] = Field(
+        default_factory=list, description="Columns that get another name, each with the way to it."
     )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from orchestrator.errors import RunbookError
 from orchestrator.model.runbook import Runbook, Waiver
 from orchestrator.model.verdict import Problem, ProblemKind
-from orchestrator.runbook import lint_mapping, lint_shape, lint_words
+from orchestrator.runbook import lint_mapping, lint_renames, lint_shape, lint_words
 from orchestrator.runbook.begin import is_marked
 from orchestrator.runbook.rules import RULES, Breach, Rule, Severity
 from orchestrator.runbook.tree import Document, read_document
@@ -59,6 +59,7 @@ def _breaches(runbook: Runbook) -> Iterator[Breach]:
     yield from lint_shape.indexes(contract)
     yield from lint_shape.foreign_keys(contract)
     yield from lint_shape.partners(contract)
+    yield from lint_renames.renames(runbook)
     yield from lint_mapping.mappings(contract)
     yield from lint_words.invariants(contract)
     yield from lint_words.statements(contract)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from orchestrator.model.contract import Column, Contract, Index, IndexPart
 from orchestrator.model.types import Family
+from orchestrator.mysql.wording import words_of
 from orchestrator.runbook.fit import literal_problem
-from orchestrator.runbook.lint_words import tokens_of
 from orchestrator.runbook.rules import Breach
 from orchestrator.runbook.tree import Path
 
@@ -67,7 +67,7 @@ def _default(column: Column, path: Path) -> Iterator[Breach]:
 
 
 def _computed_default(column: Column, sql: str, path: Path) -> Iterator[Breach]:
-    if unsafe := sorted(_NOT_DETERMINISTIC & {t.text.lower() for t in tokens_of(sql)}):
+    if unsafe := sorted(_NOT_DETERMINISTIC & {t.text.lower() for t in words_of(sql)}):
         seen = f"{column.name} has the default {sql}: {unsafe[0].upper()}() gives another value each time"
         yield Breach("default-unsafe", (*path, "default"), seen)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from orchestrator.model.contract import Contract
-from orchestrator.mysql.tokens import Token, TokenKind, tokenise
+from orchestrator.mysql.tokens import Token, TokenKind
+from orchestrator.mysql.wording import wording, words_of
 from orchestrator.mysql.words import AGGREGATES, NOT_OF_THE_ROW, OF_THE_SESSION
 from orchestrator.runbook.rules import Breach
 from orchestrator.runbook.tree import Path
@@ -15,18 +15,12 @@ from orchestrator.runbook.tree import Path
 _BARE_FUNCTIONS = re.compile(r"^(CURRENT_|LOCALTIME|UTC_)")
 _QUERY = frozenset(["SELECT", "UNION", "EXISTS", "TABLE", "WITH"])
 _SIGNS = {";": "two statements", "@": "a variable", ":=": "a variable", "?": "a parameter"}
-_INSERT_NOISE = frozenset(["LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"])
-
-
-def tokens_of(sql: str) -> list[Token]:
-    """Tokens that are neither blank nor comment. Raises ValueError."""
-    return [t for t in tokenise(sql) if t.kind not in (TokenKind.SPACE, TokenKind.COMMENT)]
 
 
 def names_in(sql: str) -> set[str]:
     """Every word of the text that can name a column, in lower case; empty when it cannot be read."""
     try:
-        return {t.word.lower() for t in tokens_of(sql) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
+        return {t.word.lower() for t in words_of(sql) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
     except ValueError:
         return set()
 
@@ -34,7 +28,7 @@ def names_in(sql: str) -> set[str]:
 def expression_problem(sql: str) -> str:
     """Why the expression may give two values for one row, or is none; empty when the file shows nothing wrong."""
     try:
-        tokens = tokens_of(sql)
+        tokens = words_of(sql)
     except ValueError as error:
         return str(error)
     if not tokens:
@@ -69,7 +63,7 @@ def statements(contract: Contract) -> Iterator[Breach]:
         for i, text in enumerate(texts):
             path: Path = ("applications", version, i)
             try:
-                tokens = tokens_of(text)
+                tokens = words_of(text)
             except ValueError as error:
                 yield Breach("statement-single", path, f"the statement {error}")
                 continue
@@ -81,48 +75,20 @@ def statements(contract: Contract) -> Iterator[Breach]:
 
 def _statement(contract: Contract, tokens: list[Token], is_old: bool, path: Path) -> Iterator[Breach]:
     added = {c.name.lower(): c.name for c in contract.columns}
-    verb = tokens[0].word
+    said = wording(tokens, contract.table.name)
     named = {t.word.lower() for t in tokens if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
     text = _short(" ".join(t.text for t in tokens))
     if is_old and (wrong := sorted(named & set(added))):
         yield Breach("old-names-new", path, f"a statement of the old application names {added[wrong[0]]}: {text}")
-    if verb not in ("INSERT", "REPLACE"):
+    if said.target != contract.table.name.lower():
         return
-    rest = _after_target(tokens, contract.table.name)
-    if rest is None:
-        return
-    listed = _column_list(rest)
-    if listed is None:
-        yield Breach("insert-without-columns", path, f"{verb} names no columns: {text}")
-    elif verb == "REPLACE" and set(added) - listed:
-        yield Breach("replace-resets", path, f"REPLACE leaves out {len(set(added) - listed)} new columns: {text}")
+    if said.lists_nothing:
+        yield Breach("insert-without-columns", path, f"{said.verb} names no columns: {text}")
+    elif said.verb == "REPLACE" and (left := set(added) - said.writes):
+        yield Breach("replace-resets", path, f"REPLACE leaves out {len(left)} new columns: {text}")
     mapped = {m.new.lower() for m in contract.mappings} | {m.old.lower() for m in contract.pairs if m.old}
-    if name := _filled_upsert(rest, mapped):
+    if name := _filled_upsert(tokens, mapped):
         yield Breach("upsert-reads-fill", path, f"the upsert asks whether {name} was given: {text}")
-
-
-def _after_target(tokens: list[Token], table: str) -> list[Token] | None:
-    """What follows the target of INSERT or REPLACE; None when the target is another table."""
-    at = 1
-    while at < len(tokens) and tokens[at].word in _INSERT_NOISE:
-        at += 1
-    if at + 2 < len(tokens) and tokens[at + 1].text == ".":
-        at += 2
-    return tokens[at + 1 :] if at < len(tokens) and tokens[at].word.lower() == table.lower() else None
-
-
-def _column_list(rest: list[Token]) -> set[str] | None:
-    """Columns that the statement names; None when it names none. INSERT … SET names them by itself."""
-    if rest and rest[0].word == "SET":
-        return {a.word.lower() for a, b in pairwise(rest) if b.text == "="}
-    if len(rest) < 2 or rest[0].text != "(" or rest[1].word in ("SELECT", "("):
-        return None
-    listed: set[str] = set()
-    for token in rest[1:]:
-        if token.text == ")":
-            break
-        listed.add(token.word.lower())
-    return listed - {","}
 
 
 def _filled_upsert(tokens: list[Token], mapped: set[str]) -> str:

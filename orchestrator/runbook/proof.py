@@ -12,9 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.model.matrix import Failure, Hazard, HazardKind, Matrix, ShapeName, Spoken
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.runbook.sealed import Kind, read_sealed, refused, sealed_text
 from orchestrator.runbook.source import read_source
 
+_MOST_SHOWN = 5
 _PROOF = Kind("a proof that rollout compat wrote", "find it again: rollout compat")
 
 
@@ -110,6 +112,37 @@ def read_proof(text: str, path: str) -> Matrix:
         hazards=tuple(Hazard(h.version, h.kind, h.statement, h.told) for h in form.hazards),
         unproven=form.unproven,
     )
+
+
+def proof_problems(runbook: Runbook) -> tuple[Problem, ...]:
+    """What the proof beside the runbook refuses: a statement that fails where its version runs, and a rename in place
+    that no proof of this very contract carries. Raises FileFindings."""
+    matrix = proof_beside(runbook)
+    known = matrix if matrix is not None and matrix.digest == runbook.digest else None
+    if known is not None and known.refusals:
+        failing = "; ".join(str(f) for f in known.refusals[:_MOST_SHOWN])
+        more = f"; and {len(known.refusals) - _MOST_SHOWN} more" if len(known.refusals) > _MOST_SHOWN else ""
+        expected = "no statement that fails where its version runs"
+        next_ = "change the statement or the contract, then: rollout compat"
+        return (Problem(ProblemKind.RUNBOOK, "statement-fails", f"{failing}{more}", expected, next_),)
+    if known is None and runbook.contract.renames_in_place:
+        names = ", ".join(f"{r.old} → {r.new}" for r in runbook.contract.renames_in_place)
+        seen = f"nothing proves that every version survives the rename in place of {names}"
+        expected = "a proof of this contract that no declared statement fails"
+        return (Problem(ProblemKind.RUNBOOK, "rename-unproven", seen, expected, "rollout compat"),)
+    return ()
+
+
+def proof_said(runbook: Runbook) -> str:
+    """What the last proof says, in one line for a plan. Raises FileFindings."""
+    matrix = proof_beside(runbook)
+    if matrix is None:
+        return "not proven (rollout compat)"
+    if matrix.digest != runbook.digest:
+        return "proven for another contract (rollout compat)"
+    failing = f"{len(matrix.refusals)} failures" if matrix.refusals else "none fails where its version runs"
+    unproven = f", {len(matrix.unproven)} things not proven" if matrix.unproven else ""
+    return f"{len(matrix.statements)} statements tried on MySQL {matrix.server}, {failing}{unproven}"
 
 
 def proof_beside(runbook: Runbook) -> Matrix | None:

@@ -96,6 +96,28 @@ _ALL = (
         "add a new column with a mapping instead, or say in allow_rebuild why the table may be copied",
     ),
     Rule(
+        "rename-in-place",
+        "no column is renamed in place",
+        "whatever still says the old name fails with 1054 from that moment on",
+        "write way: mirror with a new column and a mapping `forward: copy, backward: copy`, or way: map; or waive it "
+        "with the column's name, a reason and evidence, and prove it: rollout compat",
+    ),
+    Rule(
+        "rename-evidence",
+        "a rename in place has a waiver that names its column, with evidence",
+        "the waiver claims that nobody says the old name any more, and a claim without evidence is a guess",
+        "write evidence: with the columns, and how it is known that no version names them",
+        waivable=False,
+    ),
+    Rule(
+        "rename-fits",
+        "mirror has the new column and its mapping both ways; map and rename have no new column of that name, and an "
+        "in-place rename touches no column of a mapping, an invariant or the key",
+        "two names for one column, or one for two, and nobody could say which is meant",
+        "write the new column and its mapping, or delete them, as the way says",
+        waivable=False,
+    ),
+    Rule(
         "index-part",
         "TEXT and BLOB are indexed by a prefix, other columns whole, JSON and spatial ones not at all",
         "MySQL refuses it (1170, 1089, 3152)",

@@ -40,10 +40,6 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
     ),
 }
 CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
-    ("contract", "renames"): (
-        "renames are not supported",
-        "write the new name as a new column with a mapping `forward: copy, backward: copy`; both live side by side",
-    ),
     ("phases", "ddl", "engine"): (
         "other engines are not supported",
         "auto, native and gh-ost are what there is",

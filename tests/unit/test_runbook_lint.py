@@ -120,6 +120,9 @@ BREACHES = [
         30,
     ),
     ("old-names-new", "INSERT INTO job (status) VALUES (?)", "UPDATE job SET state = ? WHERE id = ?", 28),
+    ("rename-in-place", "  indexes:", "  renames: [{old: owner, new: tenant, way: rename}]\n  indexes:", 12),
+    ("rename-evidence", "  indexes:", "  renames: [{old: owner, new: tenant, way: rename}]\n  indexes:", 12),
+    ("rename-fits", "  indexes:", "  renames: [{old: owner, new: state, way: map}]\n  indexes:", 12),
     ("mark-left", "name: clean", "name: clean # ?? which name", 2),
     ("gate-drift", "invariants:", "phases: {read_switch: {gates: []}}\ninvariants:", 24),
 ]

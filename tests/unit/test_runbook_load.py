@@ -338,10 +338,6 @@ class TestKeys:
         [
             (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
             (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
-            (
-                lambda t: t.replace("mappings:", "  renames: [{from: a, to: b}]\nmappings:"),
-                ("renames", "forward: copy"),
-            ),
             (lambda t: t.replace("default: 0", "auto_increment: true"), ("AUTO_INCREMENT",)),
             (lambda t: t.replace("default: 0", "on_update: true"), ("ON UPDATE",)),
             (

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.model.contract import Before, Column, Contract, ForeignKey, Index, IndexPart, TableName
+from orchestrator.model.contract import Before, Column, Contract, ForeignKey, Index, IndexPart, RenameWay, TableName
+from orchestrator.model.renaming import standing_after
 from orchestrator.model.types import ColumnType, Family
 from orchestrator.model.walking_key import PRIMARY
 
@@ -77,10 +78,10 @@ def write_schema(contract: Contract, model: str = "") -> str:
 
 def write_model(contract: Contract, model: str = "") -> str:
     """The model, its enums and the stubs of its relations, without datasource and generator."""
-    before = contract.before or Before(())
+    before = standing_after(contract) or Before(())
     columns = {c.name: c for c in (*before.columns, *contract.columns)} | {c.name: c for c in contract.changes}
     named = model or _identifier(contract.table.name, set())
-    schema = _Schema(named, _field_names(columns))
+    schema = _Schema(named, _field_names(columns, _model_names(contract)))
     lines = [_column_line(c, schema) for c in columns.values()]
     keys = (*before.foreign_keys, *contract.foreign_keys)
     lines += [line for key in keys for line in _relation_lines(contract.table, key, columns, schema)]
@@ -102,11 +103,16 @@ def _block(kind: str, name: str, lines: list[str]) -> str:
     return f"{kind} {name} {{\n" + "".join(f"  {line}\n" if line else "\n" for line in lines) + "}\n"
 
 
-def _field_names(columns: Mapping[str, Column]) -> dict[str, str]:
+def _model_names(contract: Contract) -> dict[str, str]:
+    """Columns that only the model calls otherwise."""
+    return {r.old.lower(): r.new for r in contract.renames if r.way is RenameWay.MAP}
+
+
+def _field_names(columns: Mapping[str, Column], otherwise: Mapping[str, str]) -> dict[str, str]:
     taken: set[str] = set()
     found = {}
     for name in columns:
-        found[name.lower()] = _identifier(name, taken)
+        found[name.lower()] = _identifier(otherwise.get(name.lower(), name), taken)
         taken.add(found[name.lower()])
     return found
 

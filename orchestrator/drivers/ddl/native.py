@@ -16,6 +16,7 @@ from orchestrator.model.step import (
     ExclusiveDdlStep,
     NativeDdlStep,
     ProveForeignKey,
+    RenameColumn,
     step_key,
 )
 from orchestrator.mysql.carry import Carrier, Judged
@@ -94,7 +95,8 @@ class NativeDdlDriver:
         elif step.way.rebuilds:
             build = Build(settings.final_lock_budget_s, settings.index_tries)
         # The way back does not wait for hours.
-        window = None if isinstance(step, DroppingStep) else settings.window
+        back = isinstance(step, DroppingStep) or (isinstance(step, RenameColumn) and step.back)
+        window = None if back else settings.window
         return Exclusive(alter(step, tag), tag, step.family, pins(step), build, window)
 
     def _tag(self, step: NativeDdlStep) -> str:

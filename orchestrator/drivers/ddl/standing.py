@@ -20,6 +20,7 @@ from orchestrator.model.step import (
     DropIndex,
     ExclusiveDdlStep,
     GhostAlter,
+    RenameColumn,
     SetDefault,
 )
 
@@ -45,6 +46,8 @@ def standing(step: ExclusiveDdlStep, shape: Shape | None) -> Standing:
             return _columns(step, shape)
         case SetDefault():
             return _default(step, shape)
+        case RenameColumn():
+            return _rename(step, shape)
         case ChangeColumn():
             return _change(step, shape)
         case AddCheck():
@@ -130,6 +133,15 @@ def _default(step: SetDefault, shape: Shape) -> Standing:
     if reasons := column_reasons(replace(step.column, default=None), live, shape):
         return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {live.name}", reasons))
     return Standing(Seen.ABSENT, step)
+
+
+def _rename(step: RenameColumn, shape: Shape) -> Standing:
+    """One of the two names must be there, and only one."""
+    old, new = (shape.column(n) is not None for n in (step.old, step.new))
+    if old == new:
+        there = "are both there" if old else "are both gone"
+        return Standing(Seen.UNKNOWN, problem=f"the columns {step.old} and {step.new} {there}")
+    return Standing(Seen.ABSENT, step) if old else _PRESENT
 
 
 def _change(step: ChangeColumn, shape: Shape) -> Standing:

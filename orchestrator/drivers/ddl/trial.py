@@ -1,8 +1,9 @@
 """The trial: the very statements of the expand on an empty scratch copy of the family, before the first of them runs.
 
 An empty copy takes milliseconds and shows what no rule knows: a row that would be too long (1118), a key that would be
-(1071), a parent that does not fit (3780), an algorithm that the server refuses. Every refusal is collected, and then
-the effects of new foreign keys on statements that pass today.
+(1071), a parent that does not fit (3780), an algorithm that the server refuses. Every refusal is collected, then the
+effects of new foreign keys on statements that pass today, and what becomes of the statements that the versions of the
+application declare: also of a rename whose waiver claims that nobody says the old name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from orchestrator.model.contract import ForeignKey, TableName
+from orchestrator.model.matrix import Failure
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, goes_on, stopped_by
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.step import (
@@ -22,13 +24,18 @@ from orchestrator.model.step import (
     AddingStep,
     ChangeColumn,
     GhostAlter,
+    RenameColumn,
     TryDdl,
     step_key,
 )
 from orchestrator.model.way import INSTANT
+from orchestrator.mysql.captured import names
 from orchestrator.mysql.cascades import CASCADE_LIMIT, Effect, Shapes, Tried, describe_keys, effects, expanded, try_keys
+from orchestrator.mysql.compat import declared_statements, statement_family
+from orchestrator.mysql.declared_trial import DeclaredTrial
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.family_copy import FamilyCopy, family_copy, lay_out, remove_family_copy, taken_names
+from orchestrator.mysql.look.spoken import read_spoken
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
@@ -46,6 +53,8 @@ class _Found:
     refusals: list[tuple[str, ServerError]] = field(default_factory=list)
     effects: tuple[Effect, ...] = ()
     otherwise: tuple[str, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    still_said: tuple[str, ...] = ()
 
 
 class TrialDriver:
@@ -58,7 +67,7 @@ class TrialDriver:
         """Raises what a look at the family raises."""
         try:
             with closing(self._site.connect("look")) as session:
-                here = lay_out(self._site, session, step.family)
+                here = lay_out(self._site, session, self._family(session, step))
         except ServerError as error:
             raise told(error, "while the family was looked at") from error
         rows = describe_keys(here, step.table, _keys(step), _shapes(step, here)) if _keys(step) else []
@@ -72,8 +81,12 @@ class TrialDriver:
         if not goes_on(signal):
             return stopped_by(signal)
         try:
-            with family_copy(self._site, step.family, lambda: beat(progress)) as (session, here):
-                return self._judged(step, self._try(step, session, here))
+            with closing(self._site.connect("look")) as look:
+                family, still_said = self._family(look, step), _still_said(look, step)
+            with family_copy(self._site, family, lambda: beat(progress)) as (session, here):
+                found = self._try(step, session, here)
+            found.still_said = still_said
+            return self._judged(step, found)
         except ServerError as error:
             raise told(error, "while the statements were tried on the scratch copy") from error
 
@@ -92,6 +105,8 @@ class TrialDriver:
         for taken in taken_names(session, step.table, named):
             found.refusals.append((taken, ServerError(_NAME_TAKEN, f"Duplicate constraint name: {taken}")))
         before: list[Tried] = []
+        spoken = DeclaredTrial(session, here, self._site.runbook.contract)
+        spoken.before()
         for one in _ordered(step):
             if isinstance(one, AddForeignKey) and not before and not found.refusals:
                 before = self._tried(step, session, here)
@@ -100,7 +115,15 @@ class TrialDriver:
             found.effects = effects(before, self._tried(step, session, here), keys)
         if not found.refusals and all(here.key(k) is not None for k in keys):
             found.otherwise = self._otherwise(step, session, here)
+        if not found.refusals:
+            found.failures = spoken.after()
         return found
+
+    def _family(self, session: Session, step: TryDdl) -> tuple[TableName, ...]:
+        """The tables of the step, and those that a declared statement names beside them."""
+        contract = self._site.runbook.contract
+        texts = declared_statements(contract).texts
+        return tuple(dict.fromkeys((*step.family, *statement_family(session, contract, texts))))
 
     def _tried(self, step: TryDdl, session: Session, here: FamilyCopy) -> list[Tried]:
         """Nothing when rows cannot be made for a table (an enforced CHECK, say): then nothing is said of effects."""
@@ -142,6 +165,8 @@ class TrialDriver:
         if found.otherwise:
             seen = f"on the scratch copy it came out otherwise: {'; '.join(found.otherwise)}"
             return Outcome(Result.FAILED, seen, "exactly what the contract says", "correct the contract")
+        if found.failures or found.still_said:
+            return _not_survived(found)
         unwaived = [e for e in found.effects if not self._waived(e)]
         if unwaived:
             return _harmful(unwaived)
@@ -197,6 +222,30 @@ def _refused(refusals: Sequence[tuple[str, ServerError]]) -> Outcome:
         "statements that the server takes with the algorithm that was named",
         "change the contract; a dearer algorithm is never chosen by itself (rollout plan --sql shows ways and prices)",
         evidence=tuple((key, str(error.number), error.text) for key, error in refusals),
+    )
+
+
+def _still_said(session: Session, step: TryDdl) -> tuple[str, ...]:
+    """Statements that the server has seen and that say a name which a rename takes away."""
+    gone = {s.old.lower() for s in step.steps if isinstance(s, RenameColumn)}
+    return tuple(s for s in read_spoken(session, step.table) if names(s) & gone) if gone else ()
+
+
+def _not_survived(found: _Found) -> Outcome:
+    failing = [str(f) for f in found.failures]
+    said = [
+        f"the server has seen a statement that says a name which the rename takes away: {s}" for s in found.still_said
+    ]
+    return Outcome(
+        Result.FAILED,
+        f"nothing was altered: {'; '.join((*failing, *said))}",
+        "every statement of every version that runs survives ddl",
+        "release the version that does not say it, and declare it; where the server has only seen it long ago, empty"
+        " performance_schema.events_statements_summary_by_digest and look again; rollout compat shows the whole matrix",
+        evidence=(
+            *((f.statement, str(f.number), f.text) for f in found.failures),
+            *((s, "0", "seen on the server") for s in found.still_said),
+        ),
     )
 
 

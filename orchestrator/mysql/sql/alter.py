@@ -23,6 +23,7 @@ from orchestrator.model.step import (
     DropIndex,
     ExclusiveDdlStep,
     GhostAlter,
+    RenameColumn,
     SetDefault,
 )
 from orchestrator.model.types import ColumnType, Family
@@ -58,6 +59,8 @@ def _clauses(step: ExclusiveDdlStep) -> list[str]:
         case SetDefault(column=column):
             written = default_text(column.default, column.type) if column.default is not None else "NULL"
             return [f"ALTER COLUMN {name(column.name)} SET DEFAULT {written}"]
+        case RenameColumn():
+            return [f"RENAME COLUMN {name(step.old)} TO {name(step.new)}"]
         case ChangeColumn():
             after = replace(step.after, comment=step.after.comment or step.before.comment)
             return [f"MODIFY COLUMN {column_definition(after)}"]

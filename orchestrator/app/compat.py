@@ -1,0 +1,90 @@
+"""The proof of compatibility: whose statements are tried, and where the proof lies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.app.drift import MOST_BYTES, session_for
+from orchestrator.contract.ddl.statements import joined, statements
+from orchestrator.model.contract import Contract
+from orchestrator.model.matrix import Matrix, Version
+from orchestrator.model.runbook import Runbook
+from orchestrator.mysql.captured import names, not_declared
+from orchestrator.mysql.clock import SystemClock
+from orchestrator.mysql.compat import Statements, prove
+from orchestrator.mysql.look.spoken import read_spoken
+from orchestrator.mysql.site import Site
+from orchestrator.runbook.source import read_source
+from orchestrator.settings import ServerSettings
+
+_LOOK_EVERY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is tried beside the statements of the runbook: a file of SQL for each version, and what is said to the
+    table in ``capture_s`` from now on; 0 captures nothing."""
+
+    old: Path | None = None
+    new: Path | None = None
+    capture_s: float = 0.0
+
+
+def find_matrix(runbook: Runbook, settings: ServerSettings, sources: Sources, tell: Callable[[str], None]) -> Matrix:
+    """The read/write matrix of all of them. ``tell`` hears how capturing goes. Raises RolloutError."""
+    contract = runbook.contract
+    old = (*contract.old_statements, *_of_file(sources.old))
+    new = (*contract.new_statements, *_of_file(sources.new))
+    captured: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+    if sources.capture_s:
+        seen = _captured(contract, settings, sources.capture_s, tell)
+        captured = not_declared(seen, (*old, *new))
+        notes = (
+            f"captured for {sources.capture_s:g} s: {len(seen)} digests name the table, {len(captured)} of them not "
+            "declared; the server keeps no account and no version with a digest, forgets the oldest, and shows nothing "
+            "of what was not said in that time",
+        )
+    by_version: dict[Version, Sequence[str]] = {
+        "old": (*old, *(s for s in captured if not _says_new(contract, s))),
+        "new": (*new, *(s for s in captured if _says_new(contract, s))),
+    }
+    site = Site(settings, runbook, SystemClock())
+    return prove(site, Statements(by_version, frozenset(captured), notes))
+
+
+def _of_file(path: Path | None) -> tuple[str, ...]:
+    """Every statement of a file of SQL."""
+    if path is None:
+        return ()
+    text = read_source(path, "a file of SQL", "name the right file", MOST_BYTES)
+    return tuple(joined(s) for s in statements(text, str(path)))
+
+
+def _captured(
+    contract: Contract, settings: ServerSettings, seconds: float, tell: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Digests that name the table, seen at any look while the time lasts."""
+    found: dict[str, None] = {}
+    with session_for(settings, f"capturing what is said to {contract.table}") as session:
+        until = time.monotonic() + seconds
+        while True:
+            found.update(_first_seen(read_spoken(session, contract.table)))
+            left_s = until - time.monotonic()
+            tell(f"{len(found)} statements that name {contract.table.name}, {max(0.0, left_s):.0f} s to go")
+            if left_s <= 0:
+                return tuple(found)
+            time.sleep(min(_LOOK_EVERY_S, left_s))
+
+
+def _first_seen(texts: Iterable[str]) -> dict[str, None]:
+    return dict.fromkeys(texts)
+
+
+def _says_new(contract: Contract, statement: str) -> bool:
+    """Only a version that knows the contract names what it adds."""
+    added = {c.name.lower() for c in contract.columns} | {r.new.lower() for r in contract.renames_in_place}
+    return bool(names(statement) & added)
