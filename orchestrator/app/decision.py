@@ -98,6 +98,7 @@ def _back(runbook: Runbook) -> Sequence[Step]:
         _new(runbook),
         done=FORWARD,
         columns_added=tuple(c.name for c in contract.columns),
+        columns_renamed=tuple(r.old for r in contract.renames_in_place),
         indexes_added=tuple(i.name for i in contract.indexes),
         foreign_keys_added=tuple(f.name for f in contract.foreign_keys),
         checks_added=tuple(c.name for c in contract.checks),

@@ -95,8 +95,8 @@ def write_model(contract: Contract, model: str = "") -> str:
 
 def field_names(contract: Contract) -> dict[str, str]:
     """What the model calls each column, by the column's name in lower case."""
-    before = contract.before or Before(())
-    return _field_names({c.name: c for c in (*before.columns, *contract.columns)})
+    before = standing_after(contract) or Before(())
+    return _field_names({c.name: c for c in (*before.columns, *contract.columns)}, _model_names(contract))
 
 
 def _block(kind: str, name: str, lines: list[str]) -> str:
