@@ -85,18 +85,35 @@ def _without_schema(tokens: Sequence[Token], schema: str) -> str:
 
 def _parameters(tokens: list[Token], says: Wording, shape: Shape) -> Iterator[tuple[Column | None, bool]]:
     """For each ``?`` the column that it is about, and whether it shall be the value of a row that is there."""
-    listed = [name for name in says.listed if shape.column(name)]
-    keys, count = {name.lower() for name in shape.key}, 0
+    keys = {name.lower() for name in shape.key}
+    places = _places(tokens, says)
     for at, token in enumerate(tokens):
         if token.text != "?":
             continue
         name, there = _before(tokens, at), _in_condition(tokens, at)
-        if name is None and listed:
-            name, there = listed[count % len(listed)], False
+        if at in places:
+            name, there = places[at], False
         elif name is not None and name in keys and says.verb != "INSERT":
             there = True
-        count += 1
         yield (shape.column(name) if name is not None else None), there
+
+
+def _places(tokens: list[Token], says: Wording) -> dict[int, str]:
+    """The column that each ``?`` in the rows of an INSERT stands for, by its place among their values."""
+    start = next((n for n, t in enumerate(tokens) if t.word in ("VALUES", "VALUE") and t.kind is TokenKind.NAME), None)
+    if start is None or not says.listed:
+        return {}
+    found: dict[int, str] = {}
+    depth, place = 0, 0
+    for at in range(start + 1, len(tokens)):
+        text = tokens[at].text
+        if depth == 0 and tokens[at].word in ("ON", "AS"):
+            break
+        place = 0 if text == "(" and depth == 0 else place + (text == "," and depth == 1)
+        depth += (text == "(") - (text == ")")
+        if text == "?" and depth and place < len(says.listed):
+            found[at] = says.listed[place]
+    return found
 
 
 def _before(tokens: list[Token], at: int) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ from orchestrator.model.matrix import (
     Spoken,
 )
 from orchestrator.model.state import FORWARD
+from orchestrator.runbook.load import load
 from orchestrator.runbook.proof import proof_text, read_proof
+from orchestrator.sandbox.places import runbooks_folder
 
 READ = Spoken("old", "SELECT b FROM t WHERE a = ?", reads=("a", "b"))
 WRITE = Spoken("old", "UPDATE t SET b = ? WHERE a = ?", reads=("a",), writes=("b",))
@@ -68,3 +71,13 @@ def test_a_proof_comes_back_as_it_was_written() -> None:
 def test_a_proof_that_was_changed_by_hand_is_none(before: str, after: str) -> None:
     with pytest.raises(FileFindings):
         read_proof(proof_text(MATRIX).replace(before, after), "a.proof")
+
+
+@pytest.mark.parametrize("path", sorted(runbooks_folder().glob("*.proof")), ids=lambda p: p.stem)
+def test_the_shipped_proofs_are_of_the_contracts_as_they_stand(path: Path) -> None:
+    runbook = load(path.with_suffix(".yaml"))
+    proof = read_proof(path.read_text(encoding="utf-8"), str(path))
+    assert proof.digest == runbook.digest
+    assert proof.refusals == ()
+    assert [s.text for s in proof.statements if s.version == "old"] == list(runbook.contract.old_statements)
+    assert [s.text for s in proof.statements if s.version == "new"] == list(runbook.contract.new_statements)
