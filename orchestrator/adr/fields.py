@@ -97,7 +97,8 @@ def _replaced(column: Column, m: Material, w: Words) -> str:
             return _source(mapping)
         if mapping.is_pair and (mapping.old or "").lower() == column.name.lower():
             return f"↔ {code(mapping.new)}"
-    return w.none
+    renamed = (r.old for r in m.contract.renames_in_place if r.new.lower() == column.name.lower())
+    return next((f"← {code(old)}" for old in renamed), w.none)
 
 
 def _source(mapping: Mapping) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orchestrator.model.contract import Before, Column, Contract, Index
 from orchestrator.model.matrix import Matrix, Version
+from orchestrator.model.renaming import standing_after
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import Step
 from orchestrator.model.walking_key import PRIMARY
@@ -51,7 +52,8 @@ class Material:
 
     @property
     def before(self) -> Before:
-        return self.contract.before or Before(())
+        """What stood before, under the names that it has when ddl is done."""
+        return standing_after(self.contract) or Before(())
 
     @property
     def model(self) -> str:
