@@ -66,6 +66,9 @@ def _troubles(found: Matrix, w: Words) -> list[str]:
     hazards = [f"{w.versions[h.version]}{w.colon}{code(h.statement)} ({h.kind.value})" for h in found.hazards]
     lines += [w.hazards, "", *bullets(hazards)] if hazards else []
     lines += [w.unproven, "", *bullets(found.unproven)] if found.unproven else []
+    named = {name for s in found.statements for name in s.names}
+    unnamed = [c for c in found.columns if c not in named]
+    lines += [w.unnamed.format(columns=codes(unnamed, w.comma)), ""] if unnamed else []
     return lines
 
 

@@ -84,7 +84,8 @@ def _strategy(m: Material, w: Words, own: Own) -> list[str]:
             w.copied_once.format(reason=own(contract.allow_rebuild)) if contract.allow_rebuild else w.never_copied,
             w.columns_nullable,
             w.changed.format(columns=codes((c.name for c in contract.changes), w.comma)) if contract.changes else "",
-            w.columns_stay.format(count=len(m.stood)) if m.stood else "",
+            w.columns_stay.format(count=len(m.stood) - len(contract.renames_in_place)) if m.stood else "",
+            *(w.renames[r.way.value].format(old=code(r.old), new=code(r.new)) for r in contract.renames),
             w.keyed.format(columns=codes(m.key, w.comma)) if m.key else "",
             w.collated.format(collation=code(collation)) if collation else "",
         )

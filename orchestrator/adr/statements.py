@@ -15,6 +15,7 @@ from orchestrator.model.step import (
     ExclusiveDdlStep,
     GhostAlter,
     ProveForeignKey,
+    RenameColumn,
     SetDefault,
     Step,
 )
@@ -79,6 +80,8 @@ def _named(step: Step, w: Words) -> str:
             return template.format(count=len(step.columns) + len(step.changes) + len(step.indexes))
         case SetDefault():
             return template.format(name=code(step.column.name))
+        case RenameColumn():
+            return template.format(name=f"{code(step.old)} → {code(step.new)}")
         case ChangeColumn():
             return template.format(name=code(step.after.name))
         case AddIndex() | CountDuplicates():

@@ -67,6 +67,7 @@ class Words:
     columns_nullable: str
     changed: str
     columns_stay: str
+    renames: Mapping[str, str]
     keyed: str
     collated: str
     # Fields.
@@ -117,6 +118,7 @@ class Words:
     no_refusals: str
     hazards: str
     unproven: str
+    unnamed: str
     # The mirror.
     no_mirror: str
     mirror_intro: str

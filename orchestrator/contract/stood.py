@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from orchestrator.model.contract import Before, Contract
 from orchestrator.model.facts import Shape
+from orchestrator.model.renaming import standing_after
 from orchestrator.model.walking_key import choose_key
 
 
@@ -35,8 +36,8 @@ def stood(contract: Contract) -> Shape:
 
 
 def expanded(contract: Contract) -> Shape:
-    """After ddl."""
-    shape = stood(contract)
+    """After ddl, under the names that renames in place give."""
+    shape = stood(replace(contract, before=standing_after(contract)))
     changed = {c.name.lower(): c for c in contract.changes}
     return replace(
         shape,

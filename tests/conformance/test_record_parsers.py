@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from orchestrator.app.decision import WORDS, record_page
 from orchestrator.contract.drift import compare
 from orchestrator.contract.prisma import read_models
+from orchestrator.contract.stood import expanded
 from orchestrator.contract.target import Source
 from orchestrator.model.contract import Contract
 from orchestrator.model.runbook import Runbook
@@ -40,8 +41,7 @@ def block(path: Path, language: str, kind: str) -> str:
 
 
 def all_columns(contract: Contract) -> set[str]:
-    assert contract.before is not None
-    return {c.name for c in (*contract.before.columns, *contract.columns)}
+    return {c.name for c in expanded(contract).columns}
 
 
 @pytest.mark.parametrize("path", RUNBOOKS, ids=lambda p: p.stem)

@@ -15,7 +15,7 @@ from orchestrator.adr.page import page
 from orchestrator.adr.words import moment
 from orchestrator.app.decision import WORDS, material, record_page
 from orchestrator.errors import RunbookError, UsageError
-from orchestrator.model.contract import Contract
+from orchestrator.model.contract import Contract, Rename, RenameWay
 from orchestrator.model.matrix import Failure, Hazard, HazardKind, Matrix, ShapeName, Spoken
 from orchestrator.model.runbook import Runbook
 from orchestrator.runbook.load import load
@@ -217,6 +217,7 @@ def test_a_statement_that_fails_is_shown_where_it_fails(runbook: Runbook) -> Non
     assert f"- old application, mirror on: `1054 Unknown column 'status' in 'field list'`: `{READ}`" in text
     assert "- old application: `SELECT * FROM AiAnalysisJob` (select-star)" in text
     assert "- CALL p()" in text
+    assert "No declared statement names" not in text, "each column of this proof is named"
 
 
 def test_a_proof_of_another_contract_is_none(runbook: Runbook, tmp_path: Path) -> None:
@@ -250,6 +251,24 @@ def test_a_language_without_words_is_refused(runbook: Runbook) -> None:
     with pytest.raises(UsageError) as caught:
         record_page(runbook, "fr")
     assert caught.value.expected == "one of en, zh"
+
+
+def test_a_rename_is_shown_by_its_way() -> None:
+    runbook = load(ROOT / "runbooks" / "aijob-rename.yaml")
+    text = record_page(runbook, "en")
+    assert "- `completedAt` becomes `finishedAt` in place, at once and for everybody." in section(text, 2)
+    assert "- 11 existing columns keep their names" in section(text, 2)
+    assert [r[2] for r in rows(section(text, 10)) if r[1] == "rename `completedAt` → `finishedAt`"] == ["`INSTANT`"]
+    renamed = next(r for r in rows(section(text, 3)) if r[2] == "`finishedAt`")
+    assert renamed[9] == "← `completedAt`"
+    called = Rename("resultJson", "result", RenameWay.MAP)
+    beside = Rename("retryCount", "attemptCount", RenameWay.MIRROR)
+    mapped = replace(runbook, contract=replace(runbook.contract, renames=(called, beside)))
+    text = record_page(mapped, "en")
+    assert "- `resultJson` is called `result` in the model only" in section(text, 2)
+    assert "- `retryCount` gets the name `attemptCount` by a new column beside it" in section(text, 2)
+    assert next(r for r in rows(section(text, 3)) if r[2] == "`resultJson`")[1] == "`result`"
+    assert 'result Json? @map("resultJson")' in section(text, 11)
 
 
 def test_durations_are_written_in_the_unit_that_keeps_them_whole() -> None:
