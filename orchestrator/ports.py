@@ -230,7 +230,7 @@ class Lease(Protocol):
 
 
 class Flags(Protocol):
-    """The two flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none.
+    """The flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none.
 
     ``ttl_s`` None: they do not expire, also when nobody watches any more."""
 
@@ -259,6 +259,14 @@ class Flags(Protocol):
 
     def lower(self, epoch: int | None) -> None:
         """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease."""
+        ...
+
+    def raise_double_writes(self, epoch: int) -> None:
+        """Ask applications to write both columns of each pair; it never expires. Makes a row that is missing."""
+        ...
+
+    def lower_double_writes(self, epoch: int | None) -> None:
+        """Applications write one column again. ``epoch`` None: to clear up."""
         ...
 
     def clear(self) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
-from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Presence, Reading, Shape
+from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
 from orchestrator.model.step import Fill
@@ -45,9 +45,11 @@ def mirror_of(facts: Facts) -> MirrorFacts:
     return seen("the mirror", facts.mirror)
 
 
-def mirror_stands(mirror: MirrorFacts) -> bool:
-    """Whether anything of ours hangs on the table, intact or not."""
-    return mirror.update is not Presence.ABSENT or mirror.insert is not Presence.ABSENT
+def doubled(runbook: Runbook) -> tuple[tuple[str, str], ...]:
+    """Pairs (old, new) that the applications write both columns of; none where triggers do it."""
+    if runbook.phases.shadow != "flag":
+        return ()
+    return tuple((m.old, m.new) for m in runbook.contract.pairs if m.old is not None)
 
 
 def sweep(runbook: Runbook, record: Record) -> Fill:

@@ -10,7 +10,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import FORWARD, Record
 from orchestrator.model.step import CloseRollout, Drain, Quiet, RemoveMirror, Step, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import mirror_of, mirror_stands, shape_of
+from phases.demands import doubled, mirror_of, shape_of
 
 NAME = "finish"
 
@@ -61,15 +61,22 @@ class Finish:
                 table=contract.table,
                 columns=tuple(m.old for m in contract.pairs if m.old is not None),
                 seconds=settings.finish_quiet_s,
-                flag=True,
+                # The flag tells applications that write both columns when to leave that off: they ask until purge.
+                flag=settings.shadow == "triggers",
                 writes_only=False,
                 waived=self._waived,
+                doubled=doubled(runbook),
             ),
             Drain(table=contract.table, poll_s=settings.poll_s),
             record.comparison("drift", settings.target_time_s),
         )
-        stands = mirror_stands(mirror_of(facts))
-        take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)
+        stands = mirror_of(facts).stands
+        take_down = RemoveMirror(
+            table=contract.table,
+            accepted=record.accepted,
+            family=shape_of(facts).family,
+            driver=settings.shadow,
+        )
         return (
             *(s for s in steps if stands and step_key(s) not in record.done_steps),
             *((take_down,) if stands else ()),

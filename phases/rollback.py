@@ -21,7 +21,7 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import mirror_of, mirror_stands, shape_of
+from phases.demands import doubled, mirror_of, shape_of
 
 NAME = "rollback"
 
@@ -58,7 +58,7 @@ class Rollback:
         """A mirror that somebody else took down is no less missed: what was written since must be looked at as well.
 
         While the old column is the truth there is nothing to prove: what was not filled yet is lost to nobody."""
-        if not (mirror_stands(mirror_of(facts)) or record.both_written):
+        if not (mirror_of(facts).stands or record.both_written):
             return ()
         contract, settings = runbook.contract, runbook.phases
         steps: tuple[Step, ...] = (
@@ -70,12 +70,38 @@ class Rollback:
                 flag=False,
                 writes_only=True,
                 waived=not record.both_written,
+                doubled=doubled(runbook),
             ),
             *((record.comparison("drift", settings.target_time_s),) if record.both_written else ()),
         )
         waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
-        take_down = RemoveMirror(table=contract.table, accepted=record.accepted, family=shape_of(facts).family)
+        take_down = RemoveMirror(
+            table=contract.table,
+            accepted=record.accepted,
+            family=shape_of(facts).family,
+            driver=settings.shadow,
+        )
         return (*waiting, take_down)
+
+    def _undoubled(self, runbook: Runbook, record: Record) -> Sequence[Step]:
+        """Before a column goes: nobody writes it beside the old one any more. Where the applications do that, they have
+        heard that they need not, and none was seen that does."""
+        contract, settings = runbook.contract, runbook.phases
+        if settings.shadow != "flag":
+            return ()
+        steps: tuple[Step, ...] = (
+            Drain(table=contract.table, poll_s=settings.poll_s, after="mirror"),
+            Quiet(
+                table=contract.table,
+                columns=tuple(m.new for m in contract.mappings),
+                seconds=settings.rollback_quiet_s,
+                flag=False,
+                writes_only=True,
+                waived=False,
+                after="mirror",
+            ),
+        )
+        return tuple(s for s in steps if step_key(s) not in record.done_steps)
 
     def _ddl(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         """What was there before the rollout stays: somebody else put it there."""
@@ -86,7 +112,7 @@ class Rollback:
         there = {name for name, _ in shape.checks}
         checks = (c for c in contract.checks if c.name in record.checks_added and c.name in there)
         renamed = (r for r in contract.renames_in_place if r.old in record.columns_renamed and shape.column(r.new))
-        return (
+        drops: tuple[Step, ...] = (
             *(DropCheck(table=contract.table, check=c, family=shape.family) for c in checks),
             *(DropForeignKey(table=contract.table, foreign_key=f, family=shape.family) for f in keys),
             *(DropIndex(table=contract.table, index=i, family=shape.family) for i in indexes),
@@ -96,3 +122,4 @@ class Rollback:
                 for r in renamed
             ),
         )
+        return (*self._undoubled(runbook, record), *drops) if columns else drops

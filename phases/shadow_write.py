@@ -6,18 +6,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from orchestrator.model.facts import Facts, Need, Presence
+from orchestrator.model.facts import Facts, Need, Part
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import InstallTrigger, LowerFlags, Soak, Step, TryMirror
+from orchestrator.model.step import (
+    Drain,
+    InstallTrigger,
+    LowerFlags,
+    ProveDoubleWrites,
+    RaiseDoubleWrites,
+    Soak,
+    Step,
+    TryMirror,
+    step_key,
+)
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, flag_of, key_problems, mirror_of, shape_of, sweep, value_problems
+from phases.demands import (
+    constraint_problems,
+    doubled,
+    flag_of,
+    key_problems,
+    mirror_of,
+    shape_of,
+    sweep,
+    value_problems,
+)
 
 NAME = "shadow-write"
+_EVENTS: dict[Part, Literal["update", "insert"]] = {Part.UPDATE: "update", Part.INSERT: "insert"}
 
 
 class ShadowWrite:
-    """The trial, the UPDATE trigger, then INSERT, then the sweep, a soak under watch, drift 0 over the whole table."""
+    """The mirror, the sweep, a soak under watch, drift 0 over the whole table. As triggers: the trial, the UPDATE
+    trigger, then INSERT. As the applications' own double writes: the flag, until no transaction that began before is
+    open; the soak is a proof that they do."""
 
     name = NAME
     entry_needs = frozenset({Need.SHAPE, Need.VALUES, Need.SERVER})
@@ -44,9 +66,11 @@ class ShadowWrite:
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:
             return ()
-        missing = self._installation(runbook, facts)
-        trial = self._trial(runbook, facts, record) if missing else ()
-        return (*self._readers_back(facts, record, missing), *trial, *missing, *self._proof(runbook, record))
+        flag = runbook.phases.shadow == "flag"
+        missing = self._raising(runbook, facts) if flag else self._installation(runbook, facts)
+        trial = self._trial(runbook, facts, record) if missing and not flag else ()
+        proof = (step for step in self._proof(runbook, record) if step_key(step) not in record.done_steps)
+        return (*self._readers_back(facts, record, missing), *trial, *missing, *proof)
 
     def _trial(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         """Once a visit. A mirror that is missing while both are written must stand again first: it was tried before."""
@@ -62,23 +86,25 @@ class ShadowWrite:
         return (LowerFlags(why="the mirror is lost"),) if flag.new_writes or flag.read_percent else ()
 
     def _installation(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
-        mirror, family = mirror_of(facts), shape_of(facts).family
-        events: tuple[tuple[Literal["update", "insert"], Presence], ...] = (
-            ("update", mirror.update),
-            ("insert", mirror.insert),
-        )
-        return tuple(
-            InstallTrigger(table=runbook.table, event=event, family=family)
-            for event, presence in events
-            if presence is not Presence.PRESENT
-        )
+        family = shape_of(facts).family
+        missing = (_EVENTS[part] for part in mirror_of(facts).missing)
+        return tuple(InstallTrigger(table=runbook.table, event=event, family=family) for event in missing)
+
+    def _raising(self, runbook: Runbook, facts: Facts) -> Sequence[Step]:
+        shape_of(facts)
+        return () if mirror_of(facts).intact else (RaiseDoubleWrites(table=runbook.table),)
 
     def _proof(self, runbook: Runbook, record: Record) -> Sequence[Step]:
         settings = runbook.phases
-        steps: tuple[Step, ...] = (
-            sweep(runbook, record),
-            Soak(seconds=settings.soak_s, purpose="shadow-write"),
-            record.comparison("drift", settings.target_time_s),
+        swept, compared = sweep(runbook, record), record.comparison("drift", settings.target_time_s)
+        if settings.shadow == "triggers":
+            return (swept, Soak(seconds=settings.soak_s, purpose="shadow-write"), compared)
+        proven = ProveDoubleWrites(
+            table=runbook.table,
+            walk=record.walk,
+            pairs=doubled(runbook),
+            seconds=settings.soak_s,
+            relation=record.truth,
+            target_time_s=settings.target_time_s,
         )
-        keys = ("fill:sweep", "soak", "compare:drift")
-        return tuple(s for s, key in zip(steps, keys, strict=True) if key not in record.done_steps)
+        return (Drain(table=runbook.table, poll_s=settings.poll_s), swept, proven, compared)

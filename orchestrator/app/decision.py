@@ -103,7 +103,7 @@ def _back(runbook: Runbook) -> Sequence[Step]:
         foreign_keys_added=tuple(f.name for f in contract.foreign_keys),
         checks_added=tuple(c.name for c in contract.checks),
     )
-    gone = MirrorFacts(Presence.ABSENT, Presence.ABSENT)
+    gone = MirrorFacts.of_triggers(Presence.ABSENT, Presence.ABSENT)
     facts = Facts(shape=Reading(0.0, expanded(contract)), mirror=Reading(0.0, gone))
     return Rollback().steps(runbook, facts, added)
 

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.drivers.reads.board import BoardObserver
 from orchestrator.drivers.reads.boards import board_of
 from orchestrator.model.advice import Advice, advise
-from orchestrator.model.facts import Facts, Need
+from orchestrator.model.facts import Facts, Need, OldStatement, Reading
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Event, EventKind, Record
@@ -25,7 +25,7 @@ from orchestrator.store.mysql import MysqlStore
 @dataclass(frozen=True, slots=True)
 class Status:
     """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
-    never."""
+    never. ``readers``: who still needs old columns, asked for once all readers should be on the new ones."""
 
     rollout: str
     table: str
@@ -37,6 +37,7 @@ class Status:
     read_percent: int
     new_writes: bool
     meter: dict[str, Any] | None
+    readers: Reading[tuple[OldStatement, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Watch:
         events = self.store.history(id) if record is not None else ()
         told = self.store.read_progress(id) if holder is not None else None
         flag = facts.flag.value if facts.flag is not None else None
+        percent = flag.effective_percent if flag is not None else 0
         return Status(
             rollout=id,
             table=str(self.runbook.table),
@@ -72,9 +74,10 @@ class Watch:
             progress=told[0] if told is not None else None,
             lag_s=_worst_lag_s(facts),
             drift=_last_figure(events, "mismatches"),
-            read_percent=flag.effective_percent if flag is not None else 0,
+            read_percent=percent,
             new_writes=flag.effective_new_writes if flag is not None else False,
             meter=_meter(facts, events, self.clock.now()),
+            readers=self.observer.look(frozenset({Need.READERS})).readers if percent >= 100 else None,
         )
 
 
@@ -91,7 +94,7 @@ def _mirror_problem(facts: Facts) -> str:
     mirror = facts.mirror.value if facts.mirror is not None else None
     if mirror is None or mirror.intact:
         return ""
-    return mirror.problem or f"UPDATE trigger {mirror.update.value}, INSERT trigger {mirror.insert.value}"
+    return mirror.problem or ", ".join(f"{part.value} {presence.value}" for part, presence in mirror.parts)
 
 
 def _worst_lag_s(facts: Facts) -> float | None:

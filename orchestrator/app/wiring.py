@@ -23,6 +23,7 @@ from orchestrator.drivers.reads.sampling import Samples
 from orchestrator.drivers.rows.compare import CompareDriver
 from orchestrator.drivers.rows.fill import FillDriver
 from orchestrator.drivers.rows.replica import ReplicaCompareDriver
+from orchestrator.drivers.shadow.double_writes import DoubleWriteProof, FlagMirrorDriver
 from orchestrator.drivers.shadow.trial import MirrorTrialDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
 from orchestrator.drivers.waiting import WaitDriver
@@ -39,7 +40,7 @@ from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
-from orchestrator.ports import Driver, Listener, Watcher
+from orchestrator.ports import Driver, Flags, Listener, Watcher
 from orchestrator.runbook.difference import explain_difference
 from orchestrator.runbook.lint import lint
 from orchestrator.runbook.proof import proof_problems, proof_said
@@ -118,8 +119,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     flags = BoardFlags(row, board, clock, runbook.phases.ttl_s) if board is not None else row
     gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: store.load(runbook.id), keep_going))
     samples = Samples([runbook.gate(name) for name in runbook.limits.throttle], gates, clock)
-    ramp = RampDriver(site, flags, gates)
-    drivers = _drivers(site, look, ramp)
+    drivers = _drivers(site, look, flags, gates)
     parts = Parts(
         runbook=runbook,
         findings=lambda: (*lint(runbook), *proof_problems(runbook)),
@@ -146,7 +146,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     return App(site, parts, Commands(parts), Planner(parts), gates, store, observer, closers)
 
 
-def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str, Driver[Any]]:
+def _drivers(site: Site, observer: MysqlObserver, flags: Flags, gates: Gates) -> dict[str, Driver[Any]]:
     def replicas() -> Reading[tuple[ReplicaFacts, ...]] | None:
         return observer.look(frozenset({Need.REPLICA_LOCKS})).replica_locks
 
@@ -171,8 +171,11 @@ def _drivers(site: Site, observer: MysqlObserver, ramp: RampDriver) -> dict[str,
     reads = ("open-writes", "set-percent", "keep-flags", "lower-flags", "measure-baselines", "close-rollout")
     table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native) | {"try-ddl": TrialDriver(site)}
     table["try-mirror"] = MirrorTrialDriver(site)
-    table |= dict.fromkeys(("install-trigger", "remove-mirror"), triggers)
+    double, compare = FlagMirrorDriver(site, flags), CompareDriver(site)
+    table |= {"install-trigger": triggers, "raise-double-writes": double}
+    table["remove-mirror"] = double if site.runbook.phases.shadow == "flag" else triggers
+    table["prove-double-writes"] = DoubleWriteProof(site, compare)
     table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
-    table |= dict.fromkeys(reads, ramp)
+    table |= dict.fromkeys(reads, RampDriver(site, flags, gates))
     table["ghost-alter"] = CopyDriver(site, ghost, replicas)
-    return table | {"fill": FillDriver(site), "compare": CompareDriver(site)}
+    return table | {"fill": FillDriver(site), "compare": compare}

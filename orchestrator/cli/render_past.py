@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.cli.ink import paint
 from orchestrator.cli.render import table
+from orchestrator.model.facts import OldStatement, Reading
 from orchestrator.model.state import FORWARD, Event
 
 if TYPE_CHECKING:
     from orchestrator.app.watch import Status
+
+_MOST_SHOWN = 3
 
 
 def status_words(seen: Status) -> dict[str, Any]:
@@ -43,6 +47,7 @@ def status_words(seen: Status) -> dict[str, Any]:
         "read_percent": seen.read_percent,
         "new_writes": seen.new_writes,
         "meter": seen.meter,
+        "old_readers": _old_words(seen.readers),
         "done": list(record.done) if record is not None else [],
         "epoch": record.epoch if record is not None else 0,
         "revision": record.revision if record is not None else 0,
@@ -72,10 +77,39 @@ def status_text(seen: Status) -> str:
     drift = "not measured" if seen.drift is None else f"{seen.drift}"
     writes = "open" if seen.new_writes else "closed"
     lines.append(f" drift {drift}   lag {lag}   readers {seen.read_percent} %   new_writes {writes}")
+    lines += _old_lines(seen.readers)
     lines.append(f" going back now would lose: {_meter(seen.meter)}")
     over = record is None or record.state.value in ("new", "finished")
     lines.append(f"Next: {seen.advice.command}" + ("" if over else "    Back: rollout rollback --dry-run"))
     return "\n".join(lines)
+
+
+def _old_words(readers: Reading[tuple[OldStatement, ...]] | None) -> list[dict[str, Any]] | None:
+    """None: nobody looked, or it cannot be seen."""
+    if readers is None or readers.value is None:
+        return None
+    return [asdict(statement) for statement in readers.value]
+
+
+def _old_lines(readers: Reading[tuple[OldStatement, ...]] | None) -> list[str]:
+    """Who still needs old columns, the latest three."""
+    if readers is None:
+        return []
+    if readers.value is None:
+        return [f" old columns: who reads them cannot be seen: {readers.unseen}"]
+    if not readers.value:
+        return [" old columns: no sampled statement names them"]
+    found = [f"   {_old_line(statement)}" for statement in readers.value[:_MOST_SHOWN]]
+    more = f", the latest {_MOST_SHOWN}" if len(readers.value) > _MOST_SHOWN else ""
+    return [f" old columns: named by {len(readers.value)} kinds of statements (sampled{more}):", *found]
+
+
+def _old_line(of: OldStatement) -> str:
+    does = [f"reads {', '.join(of.reads)}"] if of.reads else []
+    does += [f"stores {', '.join(of.stores)}"] if of.stores else []
+    does += ["reads every column"] if of.every and not of.reads else []
+    by = f", by {', '.join(of.by[:2])}" if of.by else ""
+    return f"{of.age_s:.0f} s ago, {of.count:,} times{by}: {' and '.join(does)}: {of.text[:100]}"
 
 
 def _meter(meter: dict[str, Any] | None) -> str:

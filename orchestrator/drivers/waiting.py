@@ -13,6 +13,17 @@ from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on, stopped_by
 from orchestrator.model.step import CatchUp, Drain, Quiet, Soak, WaitStep
+from orchestrator.mysql.digests import (
+    MAKE_ROOM,
+    NO_DIGEST,
+    Said,
+    keeps_digests,
+    names_column,
+    one_sided,
+    reads,
+    said_since,
+    server_now,
+)
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.patience import ask_again
 from orchestrator.mysql.session import Session
@@ -48,7 +59,7 @@ class WaitDriver:
                     return ("-- no evidence is asked for: waived",)
                 return (
                     f"-- {step.seconds:g} s without a statement that names {_subject(step)}",
-                    evidence.DIGESTS_SINCE,
+                    evidence.digests_since(2),
                 )
 
     def apply(self, step: WaitStep, beat: Beat) -> Outcome:
@@ -128,7 +139,7 @@ class WaitDriver:
         )
 
     def _quiet(self, step: Quiet, beat: Beat, session: Session) -> Outcome:
-        if not session.query(evidence.DIGESTS_ON):
+        if not keeps_digests(session):
             return Outcome(
                 Result.HELD,
                 "the server keeps no statement digests, so nobody can say who still names the columns",
@@ -136,16 +147,16 @@ class WaitDriver:
                 "enable it, or vouch for it yourself (--old-application-gone --flag-retired)",
             )
         began = self._clock.monotonic()
-        since: datetime = session.value(evidence.SERVER_NOW)
+        since = server_now(session)
         last_seen, flag = "", TableName(self._site.settings.state_schema, "flag")
         while True:
             signal = beat(Progress(note=f"quiet: {last_seen or 'nothing seen'}", unit="s"))
             if not goes_on(signal):
                 return stopped_by(signal)
-            now: datetime = session.value(evidence.SERVER_NOW)
-            for digest, seen_at, default in session.query(evidence.DIGESTS_SINCE, (since, step.table.name, flag.name)):
-                if _counts(step, flag, digest, default):
-                    since, last_seen = max(since, seen_at), (digest or evidence.NO_DIGEST)[:160]
+            now = server_now(session)
+            for said in said_since(session, since, (step.table.name, flag.name)):
+                if _counts(step, flag, said):
+                    since, last_seen = max(since, said.last), str(said)
             if (now - since).total_seconds() >= step.seconds:
                 note = f"{step.seconds:g} s without a sampled statement that names {_subject(step)}"
                 return Outcome(Result.DONE, note, figures={"quiet_s": step.seconds})
@@ -178,26 +189,34 @@ class WaitDriver:
 
 
 def _still_named(step: Quiet, said: str, at: datetime) -> Outcome:
-    blind = said == evidence.NO_DIGEST
+    blind = said == NO_DIGEST
     return Outcome(
         Result.HELD,
         f"{'nobody can say who names' if blind else 'a statement still names'} {_subject(step)}: {said}",
         f"{step.seconds:g} s without one",
-        f"{evidence.MAKE_ROOM if blind else 'stop whoever says it'}, then the same command again",
+        f"{MAKE_ROOM if blind else 'stop whoever says it'}, then the same command again",
         evidence=((said, str(at)),),
     )
 
 
-def _counts(step: Quiet, flag: TableName, digest: str | None, default: str | None) -> bool:
+def _counts(step: Quiet, flag: TableName, said: Said) -> bool:
     """Whether the statement is one that the wait is for; one without a digest may be."""
-    if digest is None:
+    if said.text is None:
         return True
-    if step.flag and evidence.OUR_LOOK not in digest and evidence.names_table(digest, default, flag):
+    if step.flag and not said.ours and said.on(flag):
         return True
-    if step.writes_only and not evidence.writes(digest):
+    if (step.writes_only and not said.writes) or not said.on(step.table):
         return False
-    named = evidence.names_column(digest, step.columns) is not None
-    return named and evidence.names_table(digest, default, step.table)
+    if not step.doubled:
+        return names_column(said.text, step.columns) is not None
+    return _beside_its_partner(step, said)
+
+
+def _beside_its_partner(step: Quiet, said: Said) -> bool:
+    """Whether it names a column otherwise than applications do that write both columns of a pair at once."""
+    missed = one_sided(said, step.doubled)
+    alone = any(stored in ("", *step.columns) for stored, _ in missed)
+    return alone or (not step.writes_only and bool(reads(said.text or "", step.columns)))
 
 
 def _subject(step: Quiet) -> str:

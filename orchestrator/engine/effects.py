@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from orchestrator.model.outcome import Outcome
+from orchestrator.model.runbook import ShadowDriver
 from orchestrator.model.state import Record
 from orchestrator.model.step import (
     AddCheck,
@@ -20,6 +21,8 @@ from orchestrator.model.step import (
     InstallTrigger,
     MeasureBaselines,
     OpenWrites,
+    ProveDoubleWrites,
+    RaiseDoubleWrites,
     RemoveMirror,
     RenameColumn,
     Step,
@@ -28,7 +31,7 @@ from orchestrator.model.step import (
 )
 
 # What only holds for the mirror that stands, and for the rows as they were when it was found.
-_SWEPT = ("fill:sweep", "soak", "compare:drift")
+_SWEPT = ("drain", "fill:sweep", "soak", "prove-double-writes", "compare:drift")
 
 
 def intended(record: Record, step: Step) -> Record:
@@ -38,7 +41,7 @@ def intended(record: Record, step: Step) -> Record:
 
 def failed(record: Record, step: Step) -> Record:
     """The record after a step that did not take effect. Drift that a comparison found is swept by the next visit."""
-    kept = () if isinstance(step, Compare) else record.done_steps
+    kept = () if isinstance(step, Compare | ProveDoubleWrites) else record.done_steps
     return replace(record, intent=None, done_steps=kept)
 
 
@@ -60,15 +63,16 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
             changed = replace(changed, foreign_keys_added=(*record.foreign_keys_added, step.foreign_key.name))
         case AddCheck():
             changed = replace(changed, checks_added=(*record.checks_added, step.check.name))
-        case InstallTrigger():
+        case InstallTrigger() | RaiseDoubleWrites():
             # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
             still = tuple(s for s in changed.done_steps if s not in _SWEPT)
-            changed = replace(changed, walk=record.walk + 1, done_steps=still)
+            driver: ShadowDriver = "triggers" if isinstance(step, InstallTrigger) else "flag"
+            changed = replace(changed, walk=record.walk + 1, done_steps=still, mirror=driver)
         case TryMirror():
             changed = replace(changed, trial=outcome.note)
         case RemoveMirror():
             left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
-            changed = replace(changed, both_written=False, on_conflict="", done=left)
+            changed = replace(changed, both_written=False, on_conflict="", done=left, mirror="")
         case DropColumns():
             changed = replace(changed, done=(), columns_added=())
         case DropIndex():

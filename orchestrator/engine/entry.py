@@ -30,7 +30,8 @@ class Entry:
         """The record as stored, corrected by what the server shows; a new one when none is stored. Writes nothing.
 
         A mirror that somebody else took down makes shadow-write, and what hangs on it, not done.
-        Raises RunbookError when the contract differs from the one that the rollout began with.
+        Raises RunbookError when the contract differs from the one that the rollout began with, or the mirror stands as
+        another driver put it up.
         """
         record = self._p.store.load(self._p.runbook.id)
         if record is None:
@@ -43,11 +44,22 @@ class Entry:
                 "the contract that was frozen when the rollout began",
                 "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
             )
+        self._same_mirror(record)
         if "shadow-write" in record.done and record.mirror_due and record.state is not State.FINISHED:
             mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
             if mirror is not None and mirror.value is not None and not mirror.value.intact:
                 return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
         return record
+
+    def _same_mirror(self, record: Record) -> None:
+        """A driver sees, and takes down, only what it put up itself."""
+        wanted = self._p.runbook.phases.shadow
+        if record.mirror not in ("", wanted):
+            raise RunbookError(
+                f"{self._p.runbook.path}: shadow_write.driver is {wanted}, and the mirror stands as {record.mirror}",
+                "the driver that put the mirror up, until it is taken down",
+                f"write driver: {record.mirror} again; it may change after: rollout rollback --to backfill",
+            )
 
     def to_act(self) -> Record:
         """As ``present``, for a command that will write: an account that may not even read the state is told of all

@@ -34,6 +34,8 @@ _WORDS = {
     "fill": "keyed pass",
     "try-mirror": "trial of the mirror on scratch copies",
     "install-trigger": "triggers",
+    "raise-double-writes": "double_writes raised",
+    "prove-double-writes": "proof that the applications write both columns",
     "soak": "soak",
     "compare": "full comparison",
     "open-writes": "new_writes opened",
@@ -52,7 +54,7 @@ _WORDS = {
 _WAY_BACK = {
     "ddl": "keep (nobody reads them)",
     "backfill": "nothing to undo",
-    "shadow-write": "triggers off, after readers are back",
+    "shadow-write": "the mirror off, after readers are back",
     "read-switch": "to 0 % at once",
     "verify": "as read-switch",
 }
@@ -128,7 +130,7 @@ def what(steps: Sequence[Step]) -> str:
 
 def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     """Seconds from fixed waits, and a range for passes by the rates that were measured."""
-    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet"))
+    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet", "prove-double-writes"))
     fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
     rows = size.rows_estimate if size is not None else 0
     compares = sum(1 for s in steps if s.kind == "compare")

@@ -15,6 +15,7 @@ from orchestrator.model.window import Window
 # installed, rows that break an invariant.
 OWN_GATES = ("drift", "mirror", "invariants")
 Engine = Literal["auto", "native", "gh-ost"]
+ShadowDriver = Literal["triggers", "flag"]
 
 
 class RollbackDdl(Enum):
@@ -46,7 +47,8 @@ class ReaderSettings:
 class PhaseSettings:
     """The ``phases:`` part of a runbook. ``stays``: a lost watcher leaves readers where they are.
 
-    ``workers``: of the backfill; 0 finds out how many."""
+    ``workers``: of the backfill; 0 finds out how many. ``shadow``: who keeps both columns in step, triggers of ours or
+    the applications themselves under a flag."""
 
     engine: Engine = "auto"
     window: Window | None = None
@@ -56,6 +58,7 @@ class PhaseSettings:
     target_time_s: float = 0.08
     max_batch_rows: int = 5_000
     workers: int = 1
+    shadow: ShadowDriver = "triggers"
     soak_s: float = 30.0
     reader: ReaderSettings = field(default_factory=ReaderSettings)
     percents: tuple[int, ...] = (1, 5, 25, 50, 100)

@@ -16,7 +16,7 @@ from typing import Literal
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MismatchClass
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.step import Compare, RemoveMirror, Step, Truth
+from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 ROLLBACK = "rollback"
@@ -100,6 +100,7 @@ def _edges() -> tuple[Edge, ...]:
 
 EDGES: tuple[Edge, ...] = _edges()
 _TABLE = {(edge.before, edge.kind): edge for edge in EDGES}
+_MIRRORING = ("install-trigger", "raise-double-writes")
 QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD})
 
 
@@ -147,7 +148,7 @@ class Record:
     rollback goes to ("" = all the way).
     ``columns_added``, ``indexes_added``, ``foreign_keys_added``, ``checks_added`` and ``columns_renamed`` (by their old
     names) are what ddl did: all else of the contract was there, and is somebody's. ``trial``: what the last trial of
-    the mirror showed, "" before the first.
+    the mirror showed, "" before the first. ``mirror``: as what the mirror was put up, "" while none of ours stands.
     """
 
     id: str
@@ -179,6 +180,7 @@ class Record:
     columns_renamed: tuple[str, ...] = ()
     note: str = ""
     trial: str = ""
+    mirror: Literal["", "triggers", "flag"] = ""
 
     @property
     def next_phase(self) -> str | None:
@@ -187,10 +189,10 @@ class Record:
 
     @property
     def mirror_due(self) -> bool:
-        """Whether the mirror should stand: shadow-write is done, or has installed a trigger by now."""
+        """Whether the mirror should stand: shadow-write is done, or has put up a part of it by now."""
         if self.phase == FINISH and self.mirror_goes:
             return False
-        return "shadow-write" in self.done or any(s.startswith("install-trigger") for s in self.done_steps)
+        return "shadow-write" in self.done or any(s.startswith(_MIRRORING) for s in self.done_steps)
 
     @property
     def mirror_goes(self) -> bool:
@@ -202,8 +204,8 @@ class Record:
         """What every row must hold now."""
         return "corresponds" if self.both_written else "old-is-truth"
 
-    def comparison(self, purpose: Literal["drift", "verify", "newest"], target_time_s: float) -> Compare:
-        """A full pass over the table by what every row must hold now."""
+    def comparison(self, purpose: Purpose, target_time_s: float) -> Compare:
+        """A pass over the table by what every row must hold now."""
         return Compare(
             table=self.table, walk=self.walk, purpose=purpose, relation=self.truth, target_time_s=target_time_s
         )

@@ -33,6 +33,16 @@ from orchestrator.model.ddl_step import (
     SetDefault,
     TryDdl,
 )
+from orchestrator.model.mirror_step import (
+    FlagMirrorStep,
+    InstallTrigger,
+    ProveDoubleWrites,
+    RaiseDoubleWrites,
+    RemoveMirror,
+    TriggerStep,
+    Truth,
+    TryMirror,
+)
 
 __all__ = [
     "AddCheck",
@@ -54,16 +64,19 @@ __all__ = [
     "DroppingStep",
     "ExclusiveDdlStep",
     "Fill",
+    "FlagMirrorStep",
     "GhostAlter",
     "InstallTrigger",
     "KeepFlags",
     "LowerFlags",
     "MeasureBaselines",
-    "MirrorStep",
     "NativeDdlStep",
     "OpenWrites",
+    "ProveDoubleWrites",
     "ProveForeignKey",
+    "Purpose",
     "Quiet",
+    "RaiseDoubleWrites",
     "ReadsStep",
     "RemoveMirror",
     "RenameColumn",
@@ -73,6 +86,7 @@ __all__ = [
     "Soak",
     "Step",
     "StepClass",
+    "TriggerStep",
     "Truth",
     "TryDdl",
     "TryMirror",
@@ -82,8 +96,7 @@ __all__ = [
     "working_class",
 ]
 
-# What a row is held against: n <=> f(o) while the old column is the truth, correspondence while both are written.
-Truth = Literal["old-is-truth", "corresponds"]
+Purpose = Literal["drift", "verify", "newest", "moved"]
 
 
 class StepClass(Enum):
@@ -117,41 +130,14 @@ class Fill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare:
-    """A full pass that only reads."""
+    """A pass that only reads: over the whole table, or (``newest``, ``moved``) over rows that changed of late."""
 
     kind: Literal["compare"] = "compare"
     table: TableName
     walk: int
-    purpose: Literal["drift", "verify", "newest"]
+    purpose: Purpose
     relation: Truth
     target_time_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryMirror:
-    """The mirror on scratch copies of the family, before its first trigger: the application must notice nothing."""
-
-    kind: Literal["try-mirror"] = "try-mirror"
-    table: TableName
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstallTrigger:
-    kind: Literal["install-trigger"] = "install-trigger"
-    table: TableName
-    event: Literal["update", "insert"]
-    family: tuple[TableName, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveMirror:
-    """Both triggers go, insert first. ``accepted`` maps a class of loss to the greatest number of rows accepted."""
-
-    kind: Literal["remove-mirror"] = "remove-mirror"
-    table: TableName
-    accepted: tuple[tuple[str, int], ...]
-    family: tuple[TableName, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,18 +205,22 @@ class LowerFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """One poll has passed since the flags went down, and no transaction begun before that moment is open."""
+    """One poll has passed since a flag was moved, and no transaction begun before that moment is open. ``after``: which
+    flag, where a phase drains twice ("" for those of the readers)."""
 
     kind: Literal["drain"] = "drain"
     table: TableName
     poll_s: float
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
     """``seconds`` without a sampled statement that names ``columns`` (or the flag table, with ``flag``).
 
-    ``writes_only``: SELECTs do not count. ``waived``: somebody vouches for it, or nobody could have written."""
+    ``writes_only``: SELECTs do not count. ``waived``: somebody vouches for it, or nobody could have written.
+    ``doubled``: pairs (old, new) that applications write both columns of; a statement that stores both does not count.
+    ``after``: as of Drain."""
 
     kind: Literal["quiet"] = "quiet"
     table: TableName
@@ -239,6 +229,8 @@ class Quiet:
     flag: bool
     writes_only: bool
     waived: bool
+    doubled: tuple[tuple[str, str], ...] = ()
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,10 +241,9 @@ class CloseRollout:
 
 
 RowsStep = Fill | Compare
-MirrorStep = InstallTrigger | RemoveMirror
 ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
 WaitStep = Soak | CatchUp | Drain | Quiet
-Step = DdlStep | RowsStep | TryMirror | MirrorStep | ReadsStep | WaitStep
+Step = DdlStep | RowsStep | TryMirror | TriggerStep | FlagMirrorStep | ProveDoubleWrites | ReadsStep | WaitStep
 
 
 def step_class(step: Step) -> StepClass:
@@ -260,13 +251,15 @@ def step_class(step: Step) -> StepClass:
     match step:
         case AddColumns() | SetDefault() | ChangeColumn() | AddIndex() | AddForeignKey() | AddCheck() | GhostAlter():
             return StepClass.EXCLUSIVE
+        case RaiseDoubleWrites() | RemoveMirror(driver="flag"):
+            return StepClass.PASSIVE
         case DropForeignKey() | DropIndex() | DropColumns() | DropCheck() | InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
         case RenameColumn():
             return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey() | CountDuplicates():
             return StepClass.ROWS
-        case OpenWrites() | SetPercent() | KeepFlags() | Soak():
+        case OpenWrites() | SetPercent() | KeepFlags() | Soak() | ProveDoubleWrites():
             return StepClass.READS
         case LowerFlags():
             return StepClass.URGENT
@@ -302,5 +295,7 @@ def step_key(step: Step) -> str:
             return f"{step.kind}:{step.event}"
         case SetPercent():
             return f"{step.kind}:{step.percent}"
+        case Drain() | Quiet() if step.after:
+            return f"{step.kind}:{step.after}"
         case _:
             return step.kind

@@ -1,4 +1,4 @@
-"""The two flags that applications obey, as a row on the primary: a dead man's switch on the server's own clock."""
+"""The flags that applications obey, as a row on the primary: a dead man's switch on the server's own clock."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ class MysqlFlags:
     def lower(self, epoch: int | None) -> None:
         try:
             before = self._send(sql.lower(self._schema, self._id, epoch), "lowering the flags")[-1][0][0]
+        except _Missing:
+            return
+        if epoch is not None and before is not None:
+            self._fence(before, epoch)
+
+    def raise_double_writes(self, epoch: int) -> None:
+        statements = sql.raise_double_writes(self._schema, self._id, (epoch, secrets.token_hex(8)))
+        stands = self._send(statements, "raising double_writes")[-1]
+        self._fence(stands[0][0] if stands else None, epoch)
+
+    def lower_double_writes(self, epoch: int | None) -> None:
+        try:
+            statements = sql.lower_double_writes(self._schema, self._id, epoch)
+            before = self._send(statements, "lowering double_writes")[-1][0][0]
         except _Missing:
             return
         if epoch is not None and before is not None:

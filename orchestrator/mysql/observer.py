@@ -34,8 +34,9 @@ from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.locks import blindness, read_holders
 from orchestrator.mysql.look.disk import read_disk
 from orchestrator.mysql.look.load import read_load, read_transactions
-from orchestrator.mysql.look.marks import read_flag, read_positions
+from orchestrator.mysql.look.marks import read_double_writes, read_flag, read_positions
 from orchestrator.mysql.look.privileges import read_missing
+from orchestrator.mysql.look.readers import read_readers
 from orchestrator.mysql.look.replicas import Replicas
 from orchestrator.mysql.look.rights import read_rights
 from orchestrator.mysql.look.server import read_server
@@ -86,7 +87,8 @@ class MysqlObserver:
         self._relation: tuple[object, Relation] | None = None
         self._shape: Shape | None = None
         self._around: tuple[float, Shape] | None = None
-        self._down = ""
+        self._down, self._doubled = "", site.runbook.phases.shadow == "flag"
+        marked = (site.settings.state_schema, site.runbook.id)
         self._readers: dict[Need, Callable[[Session], Any]] = {
             Need.SERVER: read_server,
             Need.SHAPE: self._read_shape,
@@ -95,17 +97,18 @@ class MysqlObserver:
             Need.REPLICAS: lambda s: self._read_replicas(s, ()),
             Need.REPLICA_LOCKS: lambda s: self._read_replicas(s, self._family(s)),
             Need.LOAD: read_load,
-            Need.PRIVILEGES: self._read_privileges,
+            Need.PRIVILEGES: lambda s: read_missing(s, site.runbook, site.settings.state_schema, self._who()),
             Need.ROW_VERSIONS: lambda s: read_row_versions(s, self._present(s).table),
             Need.SIZE: lambda s: read_size(s, site.runbook.table),
             Need.VALUES: self._read_values,
-            Need.MIRROR: self._read_mirror,
+            Need.MIRROR: (lambda s: read_double_writes(s, *marked)) if self._doubled else self._read_mirror,
             Need.DRIFT: self._read_drift,
             Need.INVARIANTS: self._read_invariants,
             Need.METER: self._read_meter,
-            Need.FLAG: lambda s: read_flag(s, site.settings.state_schema, site.runbook.id),
+            Need.FLAG: lambda s: read_flag(s, *marked),
             Need.THROTTLES: lambda _: samples(),
-            Need.POSITIONS: lambda s: read_positions(s, site.settings.state_schema, site.runbook.id),
+            Need.READERS: lambda s: read_readers(s, site.runbook),
+            Need.POSITIONS: lambda s: read_positions(s, *marked),
         }
 
     def look(self, needs: frozenset[Need]) -> Facts:
@@ -159,7 +162,7 @@ class MysqlObserver:
 
     def _denied_on(self, need: Need) -> str:
         """What an account was denied when the server says 1142 in this reading."""
-        if need in (Need.FLAG, Need.POSITIONS):
+        if need in (Need.FLAG, Need.POSITIONS) or (need is Need.MIRROR and self._doubled):
             return f"{quote.name(self._site.settings.state_schema)}.*"
         if need in (Need.VALUES, Need.DRIFT, Need.INVARIANTS, Need.METER, Need.SHAPE, Need.MIRROR):
             return quote.table(self._site.runbook.table)
@@ -212,9 +215,6 @@ class MysqlObserver:
 
     def _read_replicas(self, session: Session, tables: tuple[TableName, ...]) -> tuple[ReplicaFacts, ...]:
         return self._replicas.look(session, self._who(), tables)
-
-    def _read_privileges(self, session: Session) -> tuple[Any, ...]:
-        return read_missing(session, self._site.runbook, self._site.settings.state_schema, self._who())
 
     def _read_disk(self, at: float) -> Reading[DiskFacts]:
         """A command of the user's may be slow: its answer is kept for some seconds, with the time when it was given."""

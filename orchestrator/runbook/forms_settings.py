@@ -62,7 +62,10 @@ class BackfillForm(Form):
 
 
 class ShadowWriteForm(Form):
-    driver: Literal["triggers"] = Field(default="triggers", description="Who keeps both columns in step.")
+    driver: Literal["triggers", "flag"] = Field(
+        default="triggers",
+        description="Who keeps both columns in step. triggers: two of ours. flag: the applications, which write both.",
+    )
     soak: Duration = duration(30.0, "How long both columns move together under watch before drift must be 0.")
 
 

@@ -57,6 +57,7 @@ def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
         target_time_s=form.backfill.target_time,
         max_batch_rows=form.backfill.max_batch,
         workers=0 if form.backfill.workers == "auto" else form.backfill.workers,
+        shadow=form.shadow_write.driver,
         soak_s=form.shadow_write.soak,
         percents=tuple(reads.percent),
         reads_window=reads.window,

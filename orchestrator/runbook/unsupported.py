@@ -34,8 +34,8 @@ UNSUPPORTED: dict[tuple[str, ...], tuple[str, str, str]] = {
         "leave it out",
     ),
     ("phases", "shadow_write", "flag"): (
-        "double writes by the application are not supported",
-        "driver: triggers",
+        "the flag by which applications write both columns has no settings",
+        "driver: flag",
         "leave it out",
     ),
 }
@@ -44,7 +44,7 @@ CHOICES: dict[tuple[str, ...], tuple[str, str]] = {
         "other engines are not supported",
         "auto, native and gh-ost are what there is",
     ),
-    ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers is what there is"),
+    ("phases", "shadow_write", "driver"): ("other drivers are not supported", "triggers and flag are what there is"),
 }
 
 

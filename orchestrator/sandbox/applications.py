@@ -33,9 +33,11 @@ _KEPT_SETS = 60
 
 @dataclass(slots=True)
 class Setting:
-    """What all workers share. ``windows`` are told of every wait; ``reads_break``: a fault that can be switched on."""
+    """What all workers share. ``doubled``: what they say while they are asked to write both columns. ``windows`` are
+    told of every wait; ``reads_break``: a fault that can be switched on."""
 
     script: Script
+    doubled: Script
     ledger: Ledger
     rows: Rows
     windows: list[Window]
@@ -99,7 +101,7 @@ class Worker:
     def work(self) -> None:
         """One read or one operation. Never raises for what the database says."""
         decision = self._decide()
-        script = self._setting.script
+        script = self._setting.doubled if decision.double_writes else self._setting.script
         try:
             if script.reads and self._rng.random() < 0.4:
                 read = self._chosen(script.reads)
@@ -208,7 +210,8 @@ class Worker:
 
     def _decided_still(self, decision: Decision) -> None:
         """Each transaction decides anew, so does its next try. Raises NothingLeft when it may not be said any more."""
-        if self._decide().new_writes != decision.new_writes:
+        now = self._decide()
+        if (now.new_writes, now.double_writes) != (decision.new_writes, decision.double_writes):
             raise NothingLeft
 
     def _commit(self, run: _Run, operation: Operation, decision: Decision) -> None:

@@ -20,6 +20,7 @@ class Decision:
     new_writes: bool = False
     read_percent: int = 0
     salt: str = ""
+    double_writes: bool = False
 
     def reads_new(self, entity: Key) -> bool:
         """Whether this entity is on the new column."""
@@ -38,7 +39,11 @@ def bucket(salt: str, entity: Key) -> int:
 
 
 class FlagReader:
-    """One for each application process; thread-safe. An answer is good for ``poll_s`` from the moment of asking."""
+    """One for each application process; thread-safe. An answer is good for ``poll_s`` from the moment of asking.
+
+    But for ``double_writes``, which goes on until it is seen lowered: it is the mirror, and must not end for want of an
+    answer.
+    """
 
     def __init__(
         self,
@@ -50,6 +55,7 @@ class FlagReader:
     ) -> None:
         self._session = session
         self._question = sql.read_flag(state_schema)
+        self._double_writes = False
         self._rollout = rollout
         self._poll_s = poll_s
         self._monotonic = monotonic
@@ -58,14 +64,15 @@ class FlagReader:
         self._answer = OLD
 
     def decide(self) -> Decision:
-        """Call before a transaction begins, never inside one. An unreadable, missing or late answer is ``OLD``."""
+        """Call before a transaction begins, never inside one. An unreadable, missing or late answer is ``OLD``, with
+        double writes as they were last seen."""
         with self._lock:
             now = self._monotonic()
             if now - self._asked_at >= self._poll_s:
                 self._answer = self._ask()
                 self._asked_at = now
                 if self._monotonic() - now >= self._poll_s:
-                    return OLD  # so late that it is worth nothing any more
+                    return self._unknown()  # so late that it is worth nothing any more
             return self._answer
 
     def close(self) -> None:
@@ -76,8 +83,12 @@ class FlagReader:
         try:
             rows = self._session.query(self._question, (self._rollout,))
         except ServerError:
-            return OLD
+            return self._unknown()
         if not rows:
             return OLD
-        new_writes, percent, salt = rows[0]
-        return Decision(bool(new_writes), int(percent), str(salt))
+        new_writes, percent, salt, double_writes = rows[0]
+        self._double_writes = bool(double_writes)
+        return Decision(bool(new_writes), int(percent), str(salt), self._double_writes)
+
+    def _unknown(self) -> Decision:
+        return Decision(double_writes=self._double_writes)

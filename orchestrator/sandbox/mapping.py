@@ -197,7 +197,8 @@ class TableModel:
         self.new_columns = {c.name.lower(): with_charset(c, shape) for c in contract.columns}
         self.columns = self.old_columns | self.new_columns
         self.pairs = tuple(self._pair(m) for m in contract.pairs)
-        self.derived = {m.new.lower() for m in contract.derived}
+        self.fills = tuple(contract.derived)
+        self.derived = {m.new.lower() for m in self.fills}
         self.unique = _unique(contract, shape, self.key)
         self._as_read = {name: _READ_AS.get(column.type.family) for name, column in self.columns.items()}
         self._whole = _words(m for m in contract.mappings)

@@ -57,6 +57,7 @@ class Replay:
         self._alone_from = alone_from
         self._rows: dict[Key, Possible] = {}
         self._children = self._first_children()
+        self._blank: Image = {name: default_value(column) for name, column in model.columns.items()}
 
     def run(self, writes: Sequence[Write], turns: Sequence[Turn]) -> dict[Key, Possible]:
         """For each row that was written: the rows that it may be by now."""
@@ -91,18 +92,25 @@ class Replay:
         if statement.kind is Kind.DELETE:
             return None
         if statement.kind is Kind.INSERT and not write.existed:
-            return self._inserted({n: e(env) for n, e in statement.inserted[write.row].items()}, write.number)
+            return self._inserted(self._given(write), write.number)
         if image is None:
             return None
         if statement.kind is Kind.INSERT:
-            env = with_values(env, {n: e(env) for n, e in statement.inserted[write.row].items()})
+            env = with_values(env, self._given(write))
         after = dict(image)
         for name, expr in statement.assigned:
             after[name] = self._model.kept(name, expr(env | after))
         return self._settled(image, after, {n for n, _ in statement.assigned}, write.number)
 
+    def _given(self, write: Write) -> dict[str, Any]:
+        """What an INSERT's row gives each column. A value may read a column that stands before it, or a default."""
+        seen, given = environment(write.args) | self._blank, dict[str, Any]()
+        for name, expr in write.statement.inserted[write.row].items():
+            seen[name] = given[name] = expr(seen)
+        return given
+
     def _inserted(self, given: Mapping[str, Any], number: int) -> Image:
-        blank: Image = {name: default_value(column) for name, column in self._model.columns.items()}
+        blank = self._blank
         after = blank | {name: self._model.kept(name, value) for name, value in given.items()}
         settled = self._settled(blank, after, set(given), number)
         for name in self._model.derived:

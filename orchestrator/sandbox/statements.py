@@ -55,7 +55,7 @@ def is_row(placeholder: str) -> bool:
 
 def parse(text: str) -> Statement:
     """Raises ValueError when the ledger could not follow the statement."""
-    sql, names = _for_driver(text)
+    sql, names = for_driver(text)
     first = text.split(None, 1)[0].upper()
     if first in ("SELECT", "WITH"):
         return Statement(text, sql, Kind.READ, "", names)
@@ -75,7 +75,8 @@ def parse(text: str) -> Statement:
             raise ValueError(f"{first} is not followed by the ledger: {text}")
 
 
-def _for_driver(text: str) -> tuple[str, tuple[str, ...]]:
+def for_driver(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text as the driver takes it, and the names of its placeholders."""
     names: list[str] = []
 
     def convert(match: re.Match[str]) -> str:

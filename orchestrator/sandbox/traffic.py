@@ -14,6 +14,7 @@ from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.applications import Means, Setting, Worker
 from orchestrator.sandbox.arguments import Source
+from orchestrator.sandbox.doubling import doubled
 from orchestrator.sandbox.flag_reader import OLD, WITHOUT_FLAG, Decision, FlagReader
 from orchestrator.sandbox.ledger import Ledger
 from orchestrator.sandbox.places import runbooks_folder
@@ -22,24 +23,32 @@ from orchestrator.sandbox.script import Script, load_script, render_script
 from orchestrator.sandbox.waits import Tally, TrafficStats, Window
 from orchestrator.settings import ServerSettings
 
-_THREADS = 3
 _REFERRED_ROWS = 2_000
 _PATIENCE_S = 80.0
 
 
 class Traffic:
-    """Old and new application on the runbook's table. ``pace``: statements a second for each application.
+    """Old and new application on the runbook's table, each with so many ``threads``. ``pace``: statements a second for
+    each application.
 
     Opening it loads the ledger from the table, so nothing else may write the table in that moment. Reads of new columns
     are compared with the old ones until ``release_without_flag``.
     """
 
     def __init__(
-        self, settings: ServerSettings, runbook: Runbook, shape: Shape, *, seed: int = 1, pace: float = 150.0
+        self,
+        settings: ServerSettings,
+        runbook: Runbook,
+        shape: Shape,
+        *,
+        seed: int = 1,
+        pace: float = 150.0,
+        threads: int = 3,
     ) -> None:
         self._settings = settings
         self._runbook = runbook
         self._pace = pace
+        self._workers = threads
         self._seed = seed
         self.ledger = Ledger(runbook, shape)
         session = self._session("setup")
@@ -47,7 +56,9 @@ class Traffic:
         keys = self.ledger.load(_Asking(session))
         self._referred = _referred(_Asking(session), runbook, shape)
         session.close()
-        self._setting = Setting(self._script(shape), self.ledger, Rows(shape, keys, seed), [])
+        script = self._script(shape)
+        both = doubled(script, self.ledger.model, runbook.table.name) if runbook.phases.shadow == "flag" else script
+        self._setting = Setting(script, both, self.ledger, Rows(shape, keys, seed), [])
         self._setting.compares_reads.set()
         self._tallies = {name: Tally(name) for name in ("old", "new")}
         self._threads: dict[str, list[threading.Thread]] = {"old": [], "new": []}
@@ -58,23 +69,27 @@ class Traffic:
         self._started = 0
 
     def start_old(self) -> None:
-        """Start the old application, which knows the old columns only."""
-        self._start("old", lambda: OLD)
+        """Start the old application, which knows the old columns only; where no triggers do it, it writes the new ones
+        beside them while it is asked to."""
+        if self._runbook.phases.shadow == "triggers":
+            self._start("old", lambda: OLD)
+            return
+        flag = self._flag()
+        self._start("old", lambda: Decision(double_writes=flag.decide().double_writes))
 
     def start_new(self) -> None:
-        """Start the new application, which obeys both flags. May run before there are new columns or a flag."""
-        flag = FlagReader(
+        """Start the new application, which obeys the flags. May run before there are new columns or a flag."""
+        flag = self._flag()
+        self._start("new", lambda: WITHOUT_FLAG if self._released.is_set() else flag.decide())
+
+    def _flag(self) -> FlagReader:
+        return FlagReader(
             self._session("flag"),
             self._settings.state_schema,
             self._runbook.id,
             self._runbook.phases.poll_s,
             self._setting.monotonic,
         )
-
-        def decide() -> Decision:
-            return WITHOUT_FLAG if self._released.is_set() else flag.decide()
-
-        self._start("new", decide)
 
     def stop_old(self) -> None:
         self._stop("old")
@@ -134,14 +149,14 @@ class Traffic:
             self._reporting.clear()
             self._reporter = threading.Thread(target=self._report, name="health", daemon=True)
             self._reporter.start()
-        for _ in range(_THREADS):
+        for _ in range(self._workers):
             self._started += 1
             rng = Random(f"{self._seed}:{name}:{self._started}")
             source = Source(self.ledger.model, self._setting.rows, rng, self._setting.script.values, self._referred)
             means = Means(self._session(name), source, rng, self._tallies[name], decide)
             thread = threading.Thread(
                 target=Worker(self._setting, means).run,
-                args=(self._stops[name], self._pace / _THREADS),
+                args=(self._stops[name], self._pace / self._workers),
                 name=f"{name}-{self._started}",
                 daemon=True,
             )

@@ -78,7 +78,7 @@ def _progress(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
 
 
 def _facts(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
-    mirror = _gauge("mirror_intact", "1 while both triggers stand as they were installed")
+    mirror = _gauge("mirror_intact", "1 while the mirror stands as it was put up")
     percent = _gauge("read_percent", "Percent of readers that the flag puts on the new column now")
     writes = _gauge("new_writes", "1 while the new application may write new columns")
     lag = _gauge("replication_lag_seconds", "Lag of each replica", ["rollout", "replica"])

@@ -13,7 +13,7 @@ import pytest
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.drivers.shadow import TriggerDriver
 from orchestrator.model.contract import Copy, Expression, Mapping, TableName, ValueMap
-from orchestrator.model.facts import Presence
+from orchestrator.model.facts import Part, Presence
 from orchestrator.model.outcome import Result, Seen
 from orchestrator.model.step import DropColumns, InstallTrigger, RemoveMirror
 from orchestrator.mysql.laws import check_pairs
@@ -166,7 +166,7 @@ def test_b51_the_mirror_runs_last_and_says_so_when_it_does_not(primary: Server, 
     assert made.all("e, n") == [("ann@x.test", "ann@x.test")]
     script(primary, f"DROP TRIGGER zz_norm; CREATE TRIGGER zz_norm {normal}", schema)
     facts = judge_mirror(made.shape(), "r", made.relation())
-    assert (facts.insert, facts.update) == (Presence.CHANGED, Presence.PRESENT)
+    assert dict(facts.parts) == {Part.INSERT: Presence.CHANGED, Part.UPDATE: Presence.PRESENT}
     assert "zz_norm runs after ours" in facts.problem
 
 
@@ -260,9 +260,9 @@ def test_b58_a_mirror_of_which_somebody_dropped_or_changed_a_part_is_seen(primar
     driver.apply(insert, Beats())
     name = next(t.name for t in made.shape().triggers)
     script(primary, f"DROP TRIGGER `{name}`", schema)
-    assert judge_mirror(made.shape(), "r", made.relation()).insert is Presence.ABSENT
+    assert dict(judge_mirror(made.shape(), "r", made.relation()).parts)[Part.INSERT] is Presence.ABSENT
     script(primary, f"CREATE TRIGGER `{name}` BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 0", schema)
-    assert judge_mirror(made.shape(), "r", made.relation()).insert is Presence.CHANGED
+    assert dict(judge_mirror(made.shape(), "r", made.relation()).parts)[Part.INSERT] is Presence.CHANGED
     assert driver.observe(insert) is Seen.PARTIAL
 
 

@@ -208,7 +208,8 @@ def test_a_transaction_that_begins_after_the_flag_was_closed_writes_no_new_colum
         rows = Rows(at.shape, ledger.load(at.session), 1)
         twice = f"UPDATE {at.table} SET stage = 'archived' WHERE id = :kept"
         operation = Operation("twice", 1, (parse(twice), parse("COMMIT"), parse(twice.replace(":kept", ":hot"))))
-        setting = Setting(Script((), (operation,), (operation,)), ledger, rows, [])
+        script = Script((), (operation,), (operation,))
+        setting = Setting(script, script, ledger, rows, [])
         source = Source(ledger.model, rows, Random(1), {}, {})
         with closing(ApplicationSession(at.settings, "new", schema)) as session:
             means = Means(session, source, Random(1), Tally("new"), lambda: answers.pop(0))

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from ruamel.yaml import YAML
 
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.session import Session
+from orchestrator.runbook.load import load
 from orchestrator.runbook.shorten import write_short_copy
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.places import runbooks_folder
@@ -98,6 +101,16 @@ class Ground:
     runbook: Runbook
     shape: Shape
     terminal: Terminal
+
+    def mirrored_by(self, driver: str) -> Ground:
+        """The same with another driver of the mirror, in the runbook's file too."""
+        path, yaml = Path(self.runbook.path), YAML()
+        yaml.width = 10_000  # a statement stays on its line
+        tree = yaml.load(path.read_text(encoding="utf-8"))
+        tree["phases"]["shadow_write"]["driver"] = driver
+        with path.open("w", encoding="utf-8") as file:
+            yaml.dump(tree, file)
+        return replace(self, runbook=load(path))
 
     @property
     def table(self) -> str:

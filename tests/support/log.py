@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from orchestrator.sandbox.server import Server
 from tests.support.servers import script, sql
+
+# Known only when it runs: the epoch, the salt of a new flag row, the keys of a sweep, values of a moment.
+_PLACEHOLDER = re.compile(r":epoch|:salt|:keys|%s")
 
 
 @contextmanager
@@ -29,3 +33,13 @@ def said(server: Server, user: str = "rollout") -> list[str]:
         (f"{user}[%",),
     )
     return [str(row[0]) for row in rows]
+
+
+def apart(text: str) -> Sequence[str]:
+    """A packet is shown as one text; a trigger's body is one statement, whatever is in it."""
+    return text.split(";\n") if text.startswith("START TRANSACTION") else (text,)
+
+
+def as_run(shown: str) -> re.Pattern[str]:
+    """The statement as the server gets it, whatever its placeholders become."""
+    return re.compile(".+?".join(re.escape(part) for part in _PLACEHOLDER.split(shown)), re.DOTALL)

@@ -120,10 +120,11 @@ def open_flag(at: Prepared, percent: int) -> None:
     at.session.execute(f"CREATE DATABASE IF NOT EXISTS {schema}")
     at.session.execute(
         f"CREATE TABLE IF NOT EXISTS {schema}.flag (rollout VARCHAR(64) PRIMARY KEY, new_writes TINYINT NOT NULL,"
-        " read_percent INT NOT NULL, salt VARCHAR(64) NOT NULL, expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL)"
+        " read_percent INT NOT NULL, salt VARCHAR(64) NOT NULL, expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL,"
+        " double_writes TINYINT NOT NULL DEFAULT 0)"
     )
     at.session.execute(
-        f"REPLACE INTO {schema}.flag VALUES (%s, 1, %s, 'pepper', '9999-12-31', 1)", (at.runbook.id, percent)
+        f"REPLACE INTO {schema}.flag VALUES (%s, 1, %s, 'pepper', '9999-12-31', 1, 0)", (at.runbook.id, percent)
     )
 
 

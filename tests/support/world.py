@@ -162,7 +162,7 @@ class WorldObserver:
             return Reading(self._w.now_s, value)
 
         present = {True: Presence.PRESENT, False: Presence.ABSENT}
-        mirror = MirrorFacts(present["update" in self._w.mirror], present["insert" in self._w.mirror])
+        mirror = MirrorFacts.of_triggers(present["update" in self._w.mirror], present["insert" in self._w.mirror])
         lost = (MismatchClass("cancelled", "state", self._w.lost_rows, ()),) if self._w.lost_rows else ()
         return Facts(
             server=of(_SERVER),

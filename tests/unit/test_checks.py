@@ -112,7 +112,7 @@ GOOD = Facts(
     privileges=Reading(NOW, ()),
     row_versions=Reading(NOW, RowVersions(3, 64)),
     size=Reading(NOW, SizeFacts(1000, 2**20, 2**18)),
-    mirror=Reading(NOW, MirrorFacts(Presence.PRESENT, Presence.PRESENT)),
+    mirror=Reading(NOW, MirrorFacts.of_triggers(Presence.PRESENT, Presence.PRESENT)),
     flag=Reading(NOW, FlagFacts(True, True, 25, False, 60.0, 1)),
     began_on="uuid-1",
 )
@@ -394,9 +394,9 @@ def test_a_table_that_is_not_there_is_unseen_for_the_checks() -> None:
 @pytest.mark.parametrize(
     "mirror",
     [
-        MirrorFacts(Presence.ABSENT, Presence.PRESENT),
-        MirrorFacts(Presence.PRESENT, Presence.CHANGED),
-        MirrorFacts(Presence.PRESENT, Presence.PRESENT, "trigger x runs after ours"),
+        MirrorFacts.of_triggers(Presence.ABSENT, Presence.PRESENT),
+        MirrorFacts.of_triggers(Presence.PRESENT, Presence.CHANGED),
+        MirrorFacts.of_triggers(Presence.PRESENT, Presence.PRESENT, "trigger x runs after ours"),
     ],
 )
 def test_a_mirror_that_is_not_whole_takes_readers_back(mirror: MirrorFacts) -> None:
@@ -406,8 +406,10 @@ def test_a_mirror_that_is_not_whole_takes_readers_back(mirror: MirrorFacts) -> N
 
 
 def test_a_mirror_that_is_not_due_yet_may_be_absent_but_not_half_there() -> None:
-    none = replace(GOOD, mirror_due=False, mirror=Reading(NOW, MirrorFacts(Presence.ABSENT, Presence.ABSENT)))
-    half = replace(none, mirror=Reading(NOW, MirrorFacts(Presence.PRESENT, Presence.ABSENT)))
+    none = replace(
+        GOOD, mirror_due=False, mirror=Reading(NOW, MirrorFacts.of_triggers(Presence.ABSENT, Presence.ABSENT))
+    )
+    half = replace(none, mirror=Reading(NOW, MirrorFacts.of_triggers(Presence.PRESENT, Presence.ABSENT)))
     assert MirrorIntact(RUNBOOK).judge(none, LIMITS, NOW).good
     assert not MirrorIntact(RUNBOOK).judge(replace(none, mirror_due=True), LIMITS, NOW).good
     assert not MirrorIntact(RUNBOOK).judge(half, LIMITS, NOW).good
@@ -415,7 +417,7 @@ def test_a_mirror_that_is_not_due_yet_may_be_absent_but_not_half_there() -> None
 
 def test_a_contract_that_maps_nothing_needs_no_mirror() -> None:
     bare = replace(RUNBOOK, contract=replace(RUNBOOK.contract, mappings=()))
-    assert judge(MirrorIntact(bare), mirror=MirrorFacts(Presence.ABSENT, Presence.ABSENT)).good
+    assert judge(MirrorIntact(bare), mirror=MirrorFacts.of_triggers(Presence.ABSENT, Presence.ABSENT)).good
 
 
 def test_a_raised_flag_that_expired_takes_readers_back_and_a_lowered_one_is_at_rest() -> None:

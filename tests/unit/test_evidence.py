@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 import pytest
 
 from orchestrator.drivers.waiting import _counts
 from orchestrator.model.contract import TableName
 from orchestrator.model.step import Quiet
-from orchestrator.mysql.sql.evidence import names_column, names_table
+from orchestrator.mysql.digests import Said, names_column, names_table, one_sided, reads, reads_all, stores
 
 ORDERS = TableName("shop", "orders")
 FLAG = TableName("_rollout", "flag")
+AT = datetime(2026, 1, 1)
+STATUS_STATE = {"status", "state"}
 
 
 @pytest.mark.parametrize(
@@ -47,10 +52,118 @@ def test_a_table_is_named_where_its_schema_is_said_or_is_the_default(
     assert names_table(digest, default, ORDERS) is named
 
 
+def said(text: str | None, schema: str | None = "shop") -> Said:
+    return Said(text, schema, AT, AT)
+
+
 def test_a_statement_without_a_digest_may_be_any() -> None:
     step = Quiet(table=ORDERS, columns=("status",), seconds=1, flag=True, writes_only=False, waived=False)
-    assert _counts(step, FLAG, None, None)
-    assert not _counts(step, FLAG, "SELECT ? FROM `orders`", "shop")
-    assert _counts(step, FLAG, "SELECT `new_writes` FROM `_rollout` . `flag`", "shop")
+    assert _counts(step, FLAG, said(None))
+    assert not _counts(step, FLAG, said("SELECT ? FROM `orders`"))
+    assert _counts(step, FLAG, said("SELECT `new_writes` FROM `_rollout` . `flag`"))
     ours = "SELECT `new_writes` , TIMESTAMPDIFF ( MICROSECOND , ... ) FROM `_rollout` . `flag`"
-    assert not _counts(step, FLAG, ours, None)
+    assert not _counts(step, FLAG, said(ours, None))
+
+
+@pytest.mark.parametrize(
+    ("digest", "stored"),
+    [
+        (
+            "UPDATE `orders` SET STATUS = ? , `o` . `state` = CASE STATUS WHEN ? THEN ? END WHERE `id` = ?",
+            [STATUS_STATE],
+        ),
+        ("UPDATE `orders` SET STATUS = ? , `n` = IF ( `a` = ? , ... ) ORDER BY `b` LIMIT ?", [{"status", "n"}]),
+        ("UPDATE `orders` JOIN `t` ON `t` . `a` = `orders` . `a` SET `t` . `b` = `orders` . `state`", [{"b"}]),
+        ("INSERT INTO `orders` ( `id` , STATUS ) VALUES (...) /* , ... */", [{"id", "status"}]),
+        ("INSERT INTO `shop` . `orders` SET `id` = ? , STATUS = ?", [{"id", "status"}]),
+        ("REPLACE INTO `orders` ( `state` ) SELECT STATUS FROM `t` WHERE ( `a` )", [{"state"}]),
+        (
+            "INSERT INTO `orders` ( `id` , `state` ) VALUES (...) ON DUPLICATE KEY UPDATE `state` = VALUES ( STATUS )",
+            [{"id", "state"}, {"state"}],
+        ),
+        ("LOAD DATA LOCAL INFILE ? INTO TABLE `orders` FIELDS TERMINATED BY ? ( `id` , STATUS )", [{"id", "status"}]),
+        (
+            "LOAD DATA INFILE ? INTO TABLE `orders` ( `id` , @ `x` ) SET `state` = UPPER ( @ `x` )",
+            [{"id", "x", "state"}],
+        ),
+        ("WITH `w` AS ( SELECT ? ) UPDATE `orders` SET `state` = ?", [{"state"}]),
+        ("DELETE FROM `orders` WHERE STATUS = ?", []),
+        ("SELECT STATUS FROM `orders` FOR UPDATE", []),
+    ],
+)
+def test_what_a_statement_stores_is_told_from_what_it_looks_at(digest: str, stored: list[set[str]]) -> None:
+    assert [set(part.columns) for part in stores(digest)] == stored
+    assert not any(part.every or part.cut for part in stores(digest))
+
+
+@pytest.mark.parametrize(
+    ("digest", "every", "cut"),
+    [
+        ("INSERT INTO `orders` VALUES (...)", True, False),
+        ("INSERT INTO `orders` SELECT `a` , ( ? ) FROM `t`", True, False),
+        ("LOAD DATA INFILE ? INTO TABLE `orders` FIELDS TERMINATED BY ?", True, False),
+        ("UPDATE `orders` SET `note` = ? , ...", False, True),
+        ("INSERT INTO `orders` ( `id` , `no...", False, True),
+        ("UPDATE `orders` SET `state` = ? WHERE `id` = ? OR ...", False, False),
+    ],
+)
+def test_a_statement_without_a_list_stores_all_and_one_that_is_cut_nobody_knows_what(
+    digest: str, every: bool, cut: bool
+) -> None:
+    (part,) = stores(digest)
+    assert (part.every, part.cut) == (every, cut)
+
+
+@pytest.mark.parametrize(
+    ("digest", "missed"),
+    [
+        ("UPDATE `orders` SET STATUS = ? , `state` = ?", ()),
+        ("UPDATE `orders` SET STATUS = ? WHERE `state` = ?", (("status", "state"),)),
+        ("UPDATE `orders` SET `state` = STATUS", (("state", "status"),)),
+        ("UPDATE `orders` SET `note` = ? WHERE STATUS = ?", ()),
+        ("INSERT INTO `orders` VALUES (...)", ()),
+        ("INSERT INTO `orders` ( STATUS , `state` ) VALUES (...) ON DUPLICATE KEY UPDATE STATUS = ?",
+         (("status", "state"),)),
+        ("UPDATE `orders` SET `note` = ? , ...", (("", ""),)),
+        (None, (("", ""),)),
+    ],
+)  # fmt: skip
+def test_b59_a_statement_that_writes_one_column_of_a_pair_alone_is_named(
+    digest: str | None, missed: tuple[tuple[str, str], ...]
+) -> None:
+    """B59: the old writer that never got the flag."""
+    assert one_sided(said(digest), (("status", "state"),)) == missed
+
+
+@pytest.mark.parametrize(
+    ("digest", "read", "star"),
+    [
+        ("SELECT STATUS FROM `orders`", ("status",), False),
+        ("SELECT `id` FROM `orders` ORDER BY `Status`", ("status",), False),
+        ("UPDATE `orders` SET STATUS = ?", (), False),
+        ("UPDATE `orders` SET `state` = STATUS", ("status",), False),
+        ("UPDATE `orders` SET `timeout` = ? WHERE STATUS = ?", ("status",), False),
+        ("SELECT * FROM `orders` WHERE `id` = ?", (), True),
+        ("SELECT `o` . * , `t` . `id` FROM `orders` `o`", (), True),
+        ("SELECT COUNT ( * ) FROM `orders`", (), False),
+        ("SELECT `a` * `b` FROM `orders`", (), False),
+    ],
+)
+def test_who_reads_a_column_is_told_from_who_writes_it(digest: str, read: tuple[str, ...], star: bool) -> None:
+    assert (reads(digest, ("status", "count")), reads_all(digest)) == (read, star)
+
+
+def test_writers_of_both_columns_do_not_disturb_the_quiet_but_readers_do() -> None:
+    step = Quiet(table=ORDERS, columns=("status",), seconds=1, flag=False, writes_only=False, waived=False)
+    doubled = replace(step, doubled=(("status", "state"),))
+    both = "UPDATE `orders` SET `state` = ? , STATUS = CASE `state` WHEN ? THEN ? END"
+    assert (_counts(step, FLAG, said(both)), _counts(doubled, FLAG, said(both))) == (True, False)
+    for text in (
+        "UPDATE `orders` SET STATUS = ?",
+        "SELECT STATUS FROM `orders`",
+        "UPDATE `orders` SET `note` = ? , ...",
+    ):
+        assert _counts(doubled, FLAG, said(text))
+    back = replace(doubled, columns=("state",), writes_only=True)
+    assert not _counts(back, FLAG, said("SELECT `state` FROM `orders`"))
+    assert _counts(back, FLAG, said("UPDATE `orders` SET `state` = ?"))

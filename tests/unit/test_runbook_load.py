@@ -337,7 +337,7 @@ class TestKeys:
         ("change", "words"),
         [
             (lambda t: t + "phases: {ddl: {engine: spirit}}\n", ("not supported", "auto")),
-            (lambda t: t + "phases: {shadow_write: {driver: flag}}\n", ("not supported", "triggers")),
+            (lambda t: t + "phases: {shadow_write: {driver: proxy}}\n", ("not supported", "triggers")),
             (lambda t: t.replace("default: 0", "auto_increment: true"), ("AUTO_INCREMENT",)),
             (lambda t: t.replace("default: 0", "on_update: true"), ("ON UPDATE",)),
             (

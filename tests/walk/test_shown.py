@@ -16,14 +16,12 @@ from orchestrator.ports import Beat, Driver
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.command import ground
-from tests.support.log import general_log, said
+from tests.support.log import apart, as_run, general_log, said
 from tests.support.servers import script
 from tests.support.within import commands_with, forward, opened
 
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(240)]
 
-# Known only when it runs: the epoch, the salt of a new flag row, the keys of a sweep, values of a moment.
-_PLACEHOLDER = re.compile(r":epoch|:salt|:keys|%s")
 # Words about a wait or a gate, no statement.
 _WORDS = "--"
 # What changes a table or its triggers is shown without exception.
@@ -71,21 +69,11 @@ class Book:
 
     def compare(self, kind: str, shown: Sequence[str], ran: Sequence[str]) -> None:
         self.kinds.add(kind)
-        statements = [s for text in shown for s in _apart(text) if not s.startswith(_WORDS)]
+        statements = [s for text in shown for s in apart(text) if not s.startswith(_WORDS)]
         absent = [s for s in statements if not any(as_run(s).fullmatch(r.rstrip(";")) for r in ran)]
         absent = [s for s in absent if not _WHEN_PENDING.match(s) and not _WHEN_WRONG.match(s)]
         self.not_run += [(kind, s) for s in absent]
         self.not_shown += [(kind, r) for r in ran if _CHANGES.match(r) and r not in statements]
-
-
-def _apart(text: str) -> Sequence[str]:
-    """A packet is shown as one text; a trigger's body is one statement, whatever is in it."""
-    return text.split(";\n") if text.startswith("START TRANSACTION") else (text,)
-
-
-def as_run(shown: str) -> re.Pattern[str]:
-    """The statement as the server gets it, whatever its placeholders become."""
-    return re.compile(".+?".join(re.escape(part) for part in _PLACEHOLDER.split(shown)), re.DOTALL)
 
 
 @dataclass

@@ -36,10 +36,22 @@ def lost(here: Ground, traffic: Traffic) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["aijob", "orders", "documents", pytest.param("readings", marks=[needs_real, pytest.mark.slow])]
+    ("name", "shadow"),
+    [
+        ("aijob", "triggers"),
+        ("orders", "triggers"),
+        ("documents", "triggers"),
+        ("orders", "flag"),
+        pytest.param("readings", "triggers", marks=[needs_real, pytest.mark.slow]),
+        pytest.param("aijob", "flag", marks=pytest.mark.slow),
+        pytest.param("documents", "flag", marks=pytest.mark.slow),
+    ],
 )
-def test_forward_back_and_forward_again_loses_no_acknowledged_write(name: str, pair: Pair, tmp_path: Path) -> None:
-    with ground(pair, name, tmp_path, rows=400) as here:
+def test_forward_back_and_forward_again_loses_no_acknowledged_write(
+    name: str, shadow: str, pair: Pair, tmp_path: Path
+) -> None:
+    with ground(pair, name, tmp_path, rows=400) as plain:
+        here = plain if shadow == "triggers" else plain.mirrored_by(shadow)
         traffic = Traffic(settings_of(pair.primary), here.runbook, here.shape, seed=7, pace=60)
         try:
             traffic.start_old()

@@ -105,6 +105,13 @@ class BoardFlags:
                 f"lower it by hand now ({self._board.by_hand((False, 0))}), then type the same command again",
             )
 
+    def raise_double_writes(self, epoch: int) -> None:
+        """Applications ask the row for it, whatever shows them where to read."""
+        self._row.raise_double_writes(epoch)
+
+    def lower_double_writes(self, epoch: int | None) -> None:
+        self._row.lower_double_writes(epoch)
+
     def clear(self) -> None:
         try:
             self._board.clear()

@@ -6,7 +6,7 @@ The spans that it reads tile the whole key space, from open end to open end, so 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -18,7 +18,7 @@ from orchestrator.errors import Held
 from orchestrator.model.facts import MismatchClass, Shape
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
-from orchestrator.model.step import Compare, step_key
+from orchestrator.model.step import Compare, Purpose, step_key
 from orchestrator.model.types import Family
 from orchestrator.mysql.comparison import Comparer, Tally, keys_of_wrong
 from orchestrator.mysql.errno import ServerError
@@ -49,6 +49,10 @@ _ANSWER_S = 30.0
 _COUNT_S = 86_400.0
 _POLL_S = 0.2
 RECENT_ROWS = 1_000
+# How many of the last rows by key are looked at where only those that changed of late are asked for.
+_LATE: Mapping[Purpose, int] = {"newest": NEWEST_ROWS, "moved": 1_000}
+_PLACES = 32
+_ROWS_A_PLACE = 100
 
 
 class Ended(Exception):
@@ -64,6 +68,7 @@ class CompareDriver:
 
     def __init__(self, site: Site, jitter: Callable[[], float] = random.random) -> None:
         self._site = site
+        self._jitter = jitter
         self._backoff = Backoff(jitter)
 
     def describe(self, step: Compare) -> Sequence[str]:
@@ -81,8 +86,8 @@ class CompareDriver:
         span = Span()
         before: tuple[str, ...] = ()
         after: tuple[str, ...] = ()
-        if step.purpose == "newest":
-            before = (before_last(reader.space, NEWEST_ROWS),)
+        if step.purpose in _LATE:
+            before = (before_last(reader.space, _LATE[step.purpose]),)
             row = session.one(before[0])
             span = _behind(reader, row)
             times = _recency(shape) if row is not None else ()
@@ -133,7 +138,7 @@ class CompareDriver:
 
     def _judged(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> Outcome:
         session, reader = comparer.reader.session, comparer.reader
-        if step.purpose == "newest":
+        if step.purpose in _LATE:
             self._newest(step, shape, comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
         listening.total = estimate_of(session.query(estimate(reader.space)))
@@ -158,7 +163,7 @@ class CompareDriver:
         contract = self._site.runbook.contract
         shape = live_shape(session, step.table, contract.key)
         relation = load_relation(session, contract, shape)
-        proof = step.purpose != "drift"
+        proof = step.purpose in ("verify", "newest")
         question = (
             verify_question(relation, step.relation, contract.invariants)
             if proof
@@ -188,9 +193,9 @@ class CompareDriver:
 
     def _newest(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> None:
         """The last rows by key, and by each column that says when a row was made or changed, where an index has it."""
-        reader, ask = comparer.reader, comparer.patience.ask
-        listening.total = NEWEST_ROWS
-        row = ask(lambda: reader.session.one(before_last(reader.space, NEWEST_ROWS)))
+        reader, ask, last = comparer.reader, comparer.patience.ask, _LATE[step.purpose]
+        listening.total = last
+        row = ask(lambda: reader.session.one(before_last(reader.space, last)))
         tail = _behind(reader, row)
         self._walk(step, tail, comparer, listening)
         met: set[Key] = set()
@@ -199,6 +204,18 @@ class CompareDriver:
             keys = [read_key(reader.space, r) for r in ask(partial(reader.session.query, text))]
             comparer.judge_keys([key for key in keys if key not in met])
             met.update(keys)
+            heed(listening.go_on(), listening)
+        if step.purpose == "moved" and row is not None:
+            self._sample(comparer, listening)
+
+    def _sample(self, comparer: Comparer, listening: Listening) -> None:
+        """Some rows in one place of many, another one each time: changes that no index shows are found by looking."""
+        reader, ask = comparer.reader, comparer.patience.ask
+        first, end = ask(reader.ends)
+        places = reader.spread(first, end, _PLACES) if first is not None and end is not None else ()
+        if places:
+            place = places[min(int(self._jitter() * len(places)), len(places) - 1)]
+            comparer.judge(ask(lambda: reader.next(Span(place, end), _ROWS_A_PLACE)))
             heed(listening.go_on(), listening)
 
     def _count(self, session: Session, shape: Shape, step: Compare, listening: Listening) -> int:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Literal
 
-from orchestrator.model.facts import Presence, Shape
+from orchestrator.model.facts import Part, Presence, Shape
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal
-from orchestrator.model.step import InstallTrigger, MirrorStep, RemoveMirror, step_key
+from orchestrator.model.step import InstallTrigger, RemoveMirror, TriggerStep, step_key
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Exclusive, ReplicaLook
@@ -24,6 +24,7 @@ from orchestrator.ports import Beat
 Event = Literal["update", "insert"]
 # The order in which the mirror comes down.
 _DOWN: tuple[Event, ...] = ("insert", "update")
+_PARTS: dict[Event, Part] = {"update": Part.UPDATE, "insert": Part.INSERT}
 # Bodies must not raise where the application's statement would pass: they are made under a mode without strictness.
 _BODY_MODE = (("sql_mode", ""),)
 
@@ -38,7 +39,7 @@ class TriggerDriver:
         self._site = site
         self._carrier = Carrier(site, replicas)
 
-    def describe(self, step: MirrorStep) -> Sequence[str]:
+    def describe(self, step: TriggerStep) -> Sequence[str]:
         """Reads the table, because the body follows its columns. Raises RolloutError."""
         if isinstance(step, RemoveMirror):
             return tuple(sql for event in _DOWN for sql in self._drop(step, event).statements)
@@ -51,13 +52,13 @@ class TriggerDriver:
             except ServerError as error:
                 raise told(error, "while the mirror was written out") from error
 
-    def apply(self, step: MirrorStep, beat: Beat) -> Outcome:
+    def apply(self, step: TriggerStep, beat: Beat) -> Outcome:
         return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), _refused, beat)
 
-    def observe(self, step: MirrorStep) -> Seen:
+    def observe(self, step: TriggerStep) -> Seen:
         return self._carrier.observe(self._tag(step), lambda s: self._judge(s, step))
 
-    def abandon(self, step: MirrorStep) -> Outcome:
+    def abandon(self, step: TriggerStep) -> Outcome:
         """A trigger that went up without being recorded comes down; a mirror that was coming down is left as it is."""
         seen = self.observe(step)
         if seen is Seen.UNKNOWN:
@@ -69,7 +70,7 @@ class TriggerDriver:
         note = f"{trigger_name(self._site.runbook.id, step.event)} is gone" if gone.result is Result.DONE else gone.note
         return Outcome(gone.result, note, gone.expected, gone.next, gone.figures)
 
-    def _judge(self, session: Session, step: MirrorStep) -> Judged:
+    def _judge(self, session: Session, step: TriggerStep) -> Judged:
         shape = read_shape(session, step.table)
         if shape is None:
             return Judged(
@@ -79,7 +80,7 @@ class TriggerDriver:
             return self._judge_down(step, shape)
         relation = self._relation(session, shape)
         facts = judge_mirror(shape, self._site.runbook.id, relation)
-        match facts.update if step.event == "update" else facts.insert:
+        match dict(facts.parts)[_PARTS[step.event]]:
             case Presence.PRESENT:
                 return Judged(Seen.PRESENT)
             case Presence.ABSENT:
@@ -107,11 +108,11 @@ class TriggerDriver:
         tag, name = self._tag(step), trigger_name(self._site.runbook.id, step.event)
         return Exclusive(create_trigger(relation, step.table, step.event, name, tag), tag, step.family, _BODY_MODE)
 
-    def _drop(self, step: MirrorStep, event: Event) -> Exclusive:
+    def _drop(self, step: TriggerStep, event: Event) -> Exclusive:
         tag, name = self._tag(step), trigger_name(self._site.runbook.id, event)
         return Exclusive(drop_trigger(step.table, name, tag), tag, step.family)
 
-    def _tag(self, step: MirrorStep) -> str:
+    def _tag(self, step: TriggerStep) -> str:
         return self._site.tag(step_key(step))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchestrator.model.facts.locks import BlockerKind, Holder, OpenTransaction
 from orchestrator.model.facts.look import Facts
-from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, Presence
+from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, OldStatement, Part, Presence
 from orchestrator.model.facts.reading import Need, Reading
 from orchestrator.model.facts.replicas import ReplicaFacts
 from orchestrator.model.facts.scans import (
@@ -36,7 +36,9 @@ __all__ = [
     "MismatchClass",
     "MissingPrivilege",
     "Need",
+    "OldStatement",
     "OpenTransaction",
+    "Part",
     "Position",
     "Presence",
     "Reading",

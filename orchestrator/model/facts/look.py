@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.model.facts.locks import Holder, OpenTransaction
-from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts
+from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, OldStatement
 from orchestrator.model.facts.reading import Reading
 from orchestrator.model.facts.replicas import ReplicaFacts
 from orchestrator.model.facts.scans import (
@@ -45,5 +45,6 @@ class Facts:
     flag: Reading[FlagFacts] | None = None
     positions: Reading[tuple[Position, ...]] | None = None
     throttles: Reading[tuple[GateSample, ...]] | None = None
+    readers: Reading[tuple[OldStatement, ...]] | None = None
     began_on: str | None = ""
     mirror_due: bool = True

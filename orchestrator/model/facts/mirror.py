@@ -1,4 +1,4 @@
-"""What keeps two columns in step and who reads which: the triggers as they stand, and the flag row."""
+"""What keeps two columns in step and who reads which: the mirror as it stands, and the flag row."""
 
 from __future__ import annotations
 
@@ -12,22 +12,64 @@ class Presence(Enum):
     CHANGED = "changed"
 
 
+class Part(Enum):
+    """What a mirror is made of: two triggers, or the flag by which the applications write both columns."""
+
+    UPDATE = "UPDATE trigger"
+    INSERT = "INSERT trigger"
+    DOUBLE_WRITES = "double writes"
+
+
 @dataclass(frozen=True, slots=True)
 class MirrorFacts:
-    update: Presence
-    insert: Presence
+    """The parts that the mirror of the runbook's driver is made of, as they stand."""
+
+    parts: tuple[tuple[Part, Presence], ...]
     problem: str = ""
+
+    @classmethod
+    def of_triggers(cls, update: Presence, insert: Presence, problem: str = "") -> MirrorFacts:
+        return cls(((Part.UPDATE, update), (Part.INSERT, insert)), problem)
+
+    @classmethod
+    def of_flag(cls, raised: bool) -> MirrorFacts:
+        return cls(((Part.DOUBLE_WRITES, Presence.PRESENT if raised else Presence.ABSENT),))
 
     @property
     def intact(self) -> bool:
-        return self.update is Presence.PRESENT and self.insert is Presence.PRESENT and not self.problem
+        return not self.missing and not self.problem
+
+    @property
+    def missing(self) -> tuple[Part, ...]:
+        """Parts that are absent, or not what they should be."""
+        return tuple(part for part, presence in self.parts if presence is not Presence.PRESENT)
+
+    @property
+    def stands(self) -> bool:
+        """Whether any part of it is there, intact or not."""
+        return any(presence is not Presence.ABSENT for _, presence in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class OldStatement:
+    """One kind of statement that still needs old columns: it reads ``reads`` (``every``: all columns, without naming
+    them) and stores ``stores``. Last seen ``age_s`` ago, ``count`` times in all, lately by ``by``. Sampled evidence."""
+
+    text: str
+    reads: tuple[str, ...]
+    stores: tuple[str, ...]
+    every: bool
+    age_s: float
+    count: int
+    by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FlagFacts:
     """The flag row as the server computes it; effective values are what an application gets by asking now.
 
-    ``shown`` (new_writes, percent): what applications see where they do not ask the row; None where they do."""
+    ``shown`` (new_writes, percent): what applications see where they do not ask the row; None where they do.
+    ``double_writes``: whether they are to write both columns; it never expires."""
 
     exists: bool
     new_writes: bool = False
@@ -36,6 +78,7 @@ class FlagFacts:
     expires_in_s: float | None = None
     epoch: int = 0
     shown: tuple[bool, int] | None = None
+    double_writes: bool = False
 
     @property
     def raised(self) -> bool:

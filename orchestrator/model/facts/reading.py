@@ -46,3 +46,4 @@ class Need(Enum):
     POSITIONS = "positions"
     METER = "meter"
     THROTTLES = "throttles"
+    READERS = "readers"

@@ -6,7 +6,7 @@ A schema that does not exist yet means that there is no flag and no position. On
 from __future__ import annotations
 
 from orchestrator.model.contract import TableName
-from orchestrator.model.facts import FlagFacts, Position
+from orchestrator.model.facts import FlagFacts, MirrorFacts, Position
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.session import Session
@@ -26,9 +26,14 @@ def read_flag(session: Session, schema: str, rollout: str) -> FlagFacts:
         raise
     if not found:
         return FlagFacts(exists=False)
-    writes, percent, expired, left_s, epoch = found[0]
+    writes, percent, expired, left_s, epoch, double = found[0]
     left = None if left_s is None else max(0.0, float(left_s))
-    return FlagFacts(True, bool(writes), int(percent), bool(expired), left, int(epoch))
+    return FlagFacts(True, bool(writes), int(percent), bool(expired), left, int(epoch), double_writes=bool(double))
+
+
+def read_double_writes(session: Session, schema: str, rollout: str) -> MirrorFacts:
+    """The mirror as the flag by which applications write both columns. Raises ServerError."""
+    return MirrorFacts.of_flag(read_flag(session, schema, rollout).double_writes)
 
 
 def read_positions(session: Session, schema: str, rollout: str) -> tuple[Position, ...]:

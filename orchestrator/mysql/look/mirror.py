@@ -18,7 +18,7 @@ def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> Mirro
     """
     update, insert = (_presence(shape, rollout, event, relation) for event in ("update", "insert"))
     problems = [_order_problem(shape, rollout, event) for event in ("update", "insert")]
-    return MirrorFacts(update, insert, "; ".join(p for p in problems if p))
+    return MirrorFacts.of_triggers(update, insert, "; ".join(p for p in problems if p))
 
 
 def live_trigger(shape: Shape, rollout: str, event: Event) -> Trigger | None:

@@ -36,6 +36,8 @@ _ON_TABLE = (
     _Wanted("TRIGGER", "needed for shadow-write, and to see triggers at all: without it there seem to be none"),
 )
 _ON_TABLE_WITHOUT_MAPPINGS = _ON_TABLE[:2]
+# The applications write both columns, and no trigger runs as this account.
+_ON_TABLE_UNDER_A_FLAG = (*_ON_TABLE[:2], _Wanted("UPDATE", "needed for backfill and shadow-write"))
 # What gh-ost makes beside the table, and the locks of its cut-over.
 _BESIDE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "LOCK TABLES", "TRIGGER")
 _GLOBAL = (
@@ -64,7 +66,8 @@ def read_missing(
 
 def _table_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
     of = runbook.table
-    for wanted in _ON_TABLE if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
+    under_a_flag = _ON_TABLE_UNDER_A_FLAG if runbook.phases.shadow == "flag" else _ON_TABLE
+    for wanted in under_a_flag if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
         if not rights.on_table(wanted.right, of.schema, of.name):
             yield MissingPrivilege(wanted.right, account.grant(wanted.right, quote.table(of)), wanted.why)
 
@@ -129,7 +132,8 @@ def _trigger_rights(session: Session, rights: Rights, runbook: Runbook) -> Itera
     """Error 1419: with the binary log on, only SUPER or a setting of the server lets an account make a trigger."""
     settings = {str(name): value for name, value in session.query(_SETTINGS)}
     free = settings.get("log_bin") != "ON" or settings.get("log_bin_trust_function_creators") == "ON"
-    if runbook.contract.mappings and not free and not rights.everywhere("SUPER"):
+    mirrored = runbook.contract.mappings and runbook.phases.shadow == "triggers"
+    if mirrored and not free and not rights.everywhere("SUPER"):
         yield MissingPrivilege(
             "log_bin_trust_function_creators",
             "SET PERSIST log_bin_trust_function_creators = 1;",

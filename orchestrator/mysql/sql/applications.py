@@ -15,10 +15,11 @@ HEALTH_TABLE = "AppHealth"
 
 
 def read_flag(state_schema: str) -> str:
-    """The question of SPEC §2; one argument: the rollout. Expiry is judged by the server's clock only."""
+    """The question of SPEC §2, and whether both columns are to be written; one argument: the rollout. Expiry is judged
+    by the server's clock only."""
     return (
         "SELECT IF(expires_at > UTC_TIMESTAMP(6), new_writes, 0), "
-        "IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt "
+        "IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0), salt, double_writes "
         f"FROM {quote.name(state_schema)}.flag WHERE rollout = %s"
     )
 

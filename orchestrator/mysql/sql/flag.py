@@ -1,4 +1,4 @@
-"""The statements on the two flags that applications obey. Times are computed and compared by the server alone.
+"""The statements on the flags that applications obey. Times are computed and compared by the server alone.
 
 Each write is one packet that first locks the row, then fixes the moment: a wait for the lock must not make an expired
 flag look alive. Nobody but ``lower`` writes a flag that has expired.
@@ -22,11 +22,11 @@ _EPOCH, _SALT = _Word(":epoch"), _Word(":salt")
 
 
 def read(schema: str, id: str) -> Statement:
-    """new_writes, read_percent, expired, seconds left (NULL: it never expires), epoch."""
+    """new_writes, read_percent, expired, seconds left (NULL: it never expires), epoch, double_writes."""
     return (
         "SELECT new_writes, read_percent, expires_at <= UTC_TIMESTAMP(6), IF(expires_at >= %s, NULL,"
-        f" TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) / 1000000), epoch FROM {at(schema, 'flag')}"
-        " WHERE rollout = %s",
+        f" TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) / 1000000), epoch, double_writes"
+        f" FROM {at(schema, 'flag')} WHERE rollout = %s",
         (NEVER, id),
     )
 
@@ -92,6 +92,38 @@ def lower(schema: str, id: str, epoch: object | None) -> tuple[Statement, ...]:
     if epoch is None:
         return _write(schema, id, (change, (id,)))
     return _write(schema, id, (f"{change} AND epoch = %s", (id, epoch)))
+
+
+def raise_double_writes(schema: str, id: str, fence: tuple[object, object]) -> tuple[Statement, ...]:
+    """Applications are asked to write both columns. A row that is missing is made, lowered; as in ``open_writes``."""
+    flag, (epoch, salt) = at(schema, "flag"), fence
+    return (
+        *_look(schema, id),
+        (f"UPDATE {flag} SET double_writes = 1 WHERE rollout = %s AND epoch = %s", (id, epoch)),
+        (
+            f"INSERT INTO {flag} (rollout, new_writes, read_percent, salt, expires_at, epoch, double_writes)"
+            " SELECT %s, 0, 0, %s, @flag_now, %s, 1 FROM DUAL WHERE @flag_epoch IS NULL"
+            f" AND NOT EXISTS (SELECT 1 FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch <> %s FOR SHARE)",
+            (id, salt, epoch, id, epoch),
+        ),
+        COMMIT,
+        (f"SELECT epoch FROM {flag} WHERE rollout = %s", (id,)),
+    )
+
+
+def lower_double_writes(schema: str, id: str, epoch: object | None) -> tuple[Statement, ...]:
+    """Applications write one column again. It does not expire by itself: it is the mirror, which stays when nobody
+    watches."""
+    change = f"UPDATE {at(schema, 'flag')} SET double_writes = 0 WHERE rollout = %s"
+    if epoch is None:
+        return _write(schema, id, (change, (id,)))
+    return _write(schema, id, (f"{change} AND epoch = %s", (id, epoch)))
+
+
+def describe_double_writes(id: str, raised: bool, schema: str = "_rollout") -> tuple[str, ...]:
+    return _shown(
+        raise_double_writes(schema, id, (_EPOCH, _SALT)) if raised else lower_double_writes(schema, id, _EPOCH)
+    )
 
 
 def describe_open(id: str, ttl_s: float | None, schema: str = "_rollout") -> tuple[str, ...]:

@@ -60,7 +60,8 @@ _FIRST = Migration(
         (
             "flag",
             "rollout VARCHAR(64) NOT NULL PRIMARY KEY, new_writes TINYINT NOT NULL, read_percent INT NOT NULL,"
-            " salt VARCHAR(64) NOT NULL, expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL",
+            " salt VARCHAR(64) NOT NULL, expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL,"
+            " double_writes TINYINT NOT NULL DEFAULT 0",
         ),
         (
             "request",

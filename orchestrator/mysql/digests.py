@@ -1,0 +1,256 @@
+"""Which kinds of statement the server has seen, and which columns of a table each of them reads and stores.
+
+The server keeps one text for each kind (its digest, without values), cuts long ones, forgets, and keeps no account with
+it: this is sampled evidence, never proof, and is called so. Where a text does not show something, too much is said
+rather than too little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.model.contract import TableName
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql import evidence
+from orchestrator.mysql.tokens import Token, TokenKind, tokenise
+
+NO_DIGEST = "statements that the server keeps no digest of: performance_schema_digests_size is used up"
+MAKE_ROOM = "TRUNCATE performance_schema.events_statements_summary_by_digest makes room"
+# In our own statement that reads the flag row (it asks for the seconds left); applications ask otherwise.
+_OUR_LOOK = "TIMESTAMPDIFF"
+# How every walk of ours names the table: no application writes the alias and the index so.
+_OUR_WALK = re.compile(r"\bAS `?[ts]`? FORCE INDEX \(", re.IGNORECASE)
+_CUT = "..."
+_WRITING = ("INSERT", "UPDATE", "REPLACE", "DELETE", "LOAD")
+_IGNORED = (TokenKind.SPACE, TokenKind.COMMENT)
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One kind of statement. ``text`` None: some that the server keeps no digest of. ``schema``: in which it was said,
+    None without one. ``first`` and ``last``: when it was seen, by the server's clock in UTC. ``by``: accounts whose
+    present sessions said it lately; there may be others."""
+
+    text: str | None
+    schema: str | None
+    first: datetime
+    last: datetime
+    count: int = 1
+    by: tuple[str, ...] = ()
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a walk of ours over the table, or our look at the flag."""
+        return self.text is not None and (_OUR_LOOK in self.text or _OUR_WALK.search(self.text) is not None)
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes rows; without a text it may."""
+        return self.text is None or _verb(self.text) in (*_WRITING, "WITH")
+
+    def on(self, table: TableName) -> bool:
+        """Whether it names the table; without a text it may."""
+        return self.text is None or names_table(self.text, self.schema, table)
+
+    def __str__(self) -> str:
+        return NO_DIGEST if self.text is None else self.text[:160]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The columns (lower case) that one part of a statement stores: the INSERT's list, or what follows SET or ON
+    DUPLICATE KEY UPDATE. ``every``: a list was not written, so all are stored. ``cut``: the text ends before the part
+    does, so there may be others."""
+
+    columns: frozenset[str]
+    every: bool = False
+    cut: bool = False
+
+
+def keeps_digests(session: Session) -> bool:
+    """Whether the server remembers statements at all. Raises ServerError."""
+    return bool(session.query(evidence.DIGESTS_ON))
+
+
+def server_now(session: Session) -> datetime:
+    """The moment by which ``first`` and ``last`` are told. Raises ServerError."""
+    now: datetime = session.value(evidence.SERVER_NOW)
+    return now
+
+
+def said_since(session: Session, since: datetime, names: Sequence[str]) -> list[Said]:
+    """Every kind of statement seen after ``since`` whose text has one of ``names`` in it, and those without a text;
+    the latest first. Raises ServerError."""
+    rows = session.query(evidence.digests_since(len(names)), (since, *names))
+    return [Said(text, schema, first, last, int(count)) for text, schema, first, last, count, _ in rows]
+
+
+def who_said(session: Session, since: datetime, names: Sequence[str]) -> list[Said]:
+    """As ``said_since``, with the accounts of present sessions whose last statements are of that kind."""
+    rows = session.query(evidence.digests_since(len(names)), (since, *names))
+    by: dict[str, list[str]] = {}
+    for digest, account in session.query(evidence.LATELY_BY):
+        by.setdefault(str(digest), []).append(str(account))
+    return [Said(t, s, first, last, int(n), tuple(by.get(str(d), ()))) for t, s, first, last, n, d in rows]
+
+
+def names_column(digest: str, columns: Sequence[str]) -> str | None:
+    """The first of ``columns`` that the digest text names. A name that is a keyword as well (STATUS, TYPE) stands there
+    without backticks, so a keyword may be taken for the name: too much is named rather than too little."""
+    return next((c for c in columns if re.search(_name(c), digest, re.IGNORECASE)), None)
+
+
+def names_table(digest: str, default: str | None, table: TableName) -> bool:
+    """Whether the digest text names the table. ``default`` is the schema in which it was said, None without one."""
+    schema, name = _name(table.schema), _name(table.name)
+    if re.search(rf"{schema}\s*\.\s*{name}", digest, re.IGNORECASE):
+        return True
+    said_there = default is not None and default.lower() == table.schema.lower()
+    return said_there and re.search(rf"(?<!\. ){name}", digest, re.IGNORECASE) is not None
+
+
+def stores(text: str) -> tuple[Stored, ...]:
+    """What a statement stores, part by part; empty for one that stores nothing."""
+    words = _words(text)
+    if words is None:
+        return (Stored(frozenset(), cut=True),) if _verb(text) in (*_WRITING, "WITH") else ()
+    return tuple(Stored(frozenset(words[at].identifier for at in p.at), p.every, p.cut) for p in _parts(words, text))
+
+
+def reads(text: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of ``columns`` that the statement looks at, be it in a condition or in what it stores elsewhere.
+
+    ``*`` after SELECT names none: nobody knows what becomes of it (``reads_all``)."""
+    words = _words(text)
+    if words is None:
+        found = names_column(text, columns)
+        return (found,) if found is not None else ()
+    stored = {at for part in _parts(words, text) for at in part.at}
+    behind = [*(w.text for w in words[1:]), ""]
+    named = {w.identifier for at, w in enumerate(words) if at not in stored and _is_column(w, behind[at])}
+    return tuple(c for c in columns if c.lower() in named)
+
+
+def reads_all(text: str) -> bool:
+    """Whether it asks for every column without naming them."""
+    return re.search(r"(?:\bSELECT|,|\.) \*(?: ,| FROM)", text, re.IGNORECASE) is not None
+
+
+def one_sided(said: Said, pairs: Iterable[Pair]) -> tuple[tuple[str, str], ...]:
+    """(column that it stores, partner that it does not) of each pair; ("", "") when that cannot be told. Empty: it
+    stores both columns of a pair or none."""
+    if said.text is None:
+        return (("", ""),)
+    missed: dict[tuple[str, str], None] = {}
+    for part in stores(said.text):
+        if part.cut:
+            missed["", ""] = None
+        for old, new in () if part.every else pairs:
+            if (old.lower() in part.columns) != (new.lower() in part.columns):
+                missed[(old, new) if old.lower() in part.columns else (new, old)] = None
+    return tuple(missed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Positions among the words where a column stands that is stored."""
+
+    at: tuple[int, ...]
+    every: bool = False
+    cut: bool = False
+
+
+def _name(name: str) -> str:
+    return rf"(?<![\w$`])`?{re.escape(name)}`?(?![\w$`])"
+
+
+def _verb(text: str) -> str:
+    return text.lstrip("( ").split(" ", 1)[0].upper()
+
+
+def _is_name(word: Token) -> bool:
+    return word.kind in (TokenKind.NAME, TokenKind.QUOTED)
+
+
+def _is_column(word: Token, behind: str) -> bool:
+    """Whether the word may be a column: a plain name before a bracket is a function."""
+    return _is_name(word) and not (word.kind is TokenKind.NAME and behind == "(")
+
+
+def _words(text: str) -> list[Token] | None:
+    """The text as words and signs; None when it cannot be taken apart."""
+    try:
+        return [t for t in tokenise(text) if t.kind not in _IGNORED]
+    except ValueError:
+        return None
+
+
+def _parts(words: Sequence[Token], text: str) -> list[_Part]:
+    depths = _depths(words)
+    verbs = (w.word for w, d in zip(words, depths, strict=True) if d == 0 and w.kind is TokenKind.NAME)
+    verb = next((v for v in verbs if v in (*_WRITING, "SELECT")), "")
+    cut = text.rstrip().endswith(_CUT)
+    if verb in ("INSERT", "REPLACE", "LOAD"):
+        update = _find(words, depths, "UPDATE", after="KEY")
+        parts = [_listed(words[:update], depths, verb, cut)]
+        return parts if update is None else [*parts, _assigned(words, depths, update + 1, cut)]
+    if verb == "UPDATE" and (at := _find(words, depths, "SET")) is not None:
+        return [_assigned(words, depths, at + 1, cut)]
+    return [_Part((), cut=True)] if verb == "UPDATE" and cut else []
+
+
+def _depths(words: Sequence[Token]) -> list[int]:
+    depth, found = 0, []
+    for word in words:
+        depth -= word.text == ")"
+        found.append(depth)
+        depth += word.text == "("
+    return found
+
+
+def _find(words: Sequence[Token], depths: Sequence[int], name: str, after: str = "") -> int | None:
+    """Where the keyword stands outside of all brackets; ``after``: right behind that one."""
+    for at, word in enumerate(words):
+        behind = not after or (at > 0 and words[at - 1].word == after)
+        if depths[at] == 0 and word.kind is TokenKind.NAME and word.word == name and behind:
+            return at
+    return None
+
+
+def _listed(words: Sequence[Token], depths: Sequence[int], verb: str, cut: bool) -> _Part:
+    """The column list of an INSERT, which follows the table's name, or its SET; of a LOAD DATA both, at its end."""
+    at = _find(words, depths, "SET")
+    given = _Part(()) if at is None else _assigned(words, depths, at + 1, cut)
+    if at is not None and verb != "LOAD":
+        return given
+    select = _find(words, depths, "SELECT")
+    opens = [i for i, w in enumerate(words[: select if at is None else at]) if w.text == "(" and depths[i] == 0]
+    for i in opens if verb != "LOAD" else opens[-1:]:
+        if words[i - 1].word in ("VALUES", "VALUE", "ROW", "PARTITION"):
+            continue
+        closes = next((j for j in range(i, len(words)) if words[j].text == ")" and depths[j] == 0), None)
+        names = tuple(j for j in range(i + 1, closes or len(words)) if _is_name(words[j]))
+        return _Part((*names, *given.at), cut=given.cut or (closes is None and cut))
+    return _Part((), every=True)
+
+
+def _assigned(words: Sequence[Token], depths: Sequence[int], at: int, cut: bool) -> _Part:
+    """The left sides of ``a = x , b = y`` from there on, to the end of the list."""
+    found, ended = list[int](), False
+    left = True
+    for i in range(at, len(words)):
+        if depths[i] > 0:
+            continue
+        if words[i].kind is TokenKind.NAME and words[i].word in ("WHERE", "ORDER", "LIMIT", "ON"):
+            ended = True
+            break
+        if words[i].text == ",":
+            left = True
+        elif left and words[i].text in ("=", ":="):
+            left = False
+            found.append(i - 1)
+    return _Part(tuple(found), cut=cut and not ended)
