@@ -163,7 +163,7 @@ def load_case(target: Target, column: Column, value: str, path: str) -> Case:
     for c in columns:
         whens = (f"WHEN {text(str(n))} THEN {target.rows[n][c]}" for n in LOADED)
         sets.append(f"{name(c)} = CASE @_rollout_row {' '.join(whens)} END")
-    said = f"LOAD DATA LOCAL INFILE {text(path)} INTO TABLE {table(target.table)} (@_rollout_row)"
+    said = f"LOAD DATA LOCAL INFILE {quote.literal(path)} INTO TABLE {table(target.table)} (@_rollout_row)"
     said += f" SET {', '.join([*sets, f'{name(column.name)} = {value}'])}"
     counts = column.null or value != "NULL"
     return Case(
