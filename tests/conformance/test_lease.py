@@ -172,7 +172,7 @@ def test_only_one_of_many_acts_at_a_time(primary: Server, store: MysqlStore, sch
 def test_taking_and_bumping_raise_the_fence_of_every_fenced_row(
     primary: Server, store: MysqlStore, schema_name: str
 ) -> None:
-    flag = "INSERT INTO {}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 1)"
+    flag = "INSERT INTO {}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 1, 0)"
     position = "INSERT INTO {}.position (rollout, walk, pass, range_no, epoch) VALUES (%s, 1, 'backfill', %s, 1)"
     for id in (ID, "somebody-else"):
         sql(primary, flag.format(schema_name), (id,))
@@ -189,7 +189,7 @@ def test_taking_and_bumping_raise_the_fence_of_every_fenced_row(
 def test_an_epoch_is_raised_above_every_row_that_knows_a_greater_one(
     primary: Server, store: MysqlStore, schema_name: str
 ) -> None:
-    sql(primary, f"INSERT INTO {schema_name}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 70)", (ID,))
+    sql(primary, f"INSERT INTO {schema_name}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 70, 0)", (ID,))
     assert store.bump_epoch(ID) == 71
 
 

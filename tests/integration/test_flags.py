@@ -172,12 +172,13 @@ def test_a_kept_flag_never_expires_and_keeping_twice_is_the_same(flags: MysqlFla
     assert not flags.keep(1, 50)
 
 
-@pytest.mark.parametrize("word", ["open", "set_percent", "lower"])
+@pytest.mark.parametrize("word", ["open", "set_percent", "lower", "raise_double_writes", "lower_double_writes"])
 def test_a_write_under_an_old_epoch_is_fenced(primary: Server, schema_name: str, flags: MysqlFlags, word: str) -> None:
     store = MysqlStore(settings_of(primary, schema_name), SystemClock())
     with store.lease(ID, "kim") as lease:
         flags.open(lease.epoch, 60.0)
         flags.set_percent(lease.epoch, 5, 60.0)
+        flags.raise_double_writes(lease.epoch)
     store.bump_epoch(ID)
     store.close()
     before = sql(primary, f"SELECT * FROM {schema_name}.flag")
@@ -185,6 +186,8 @@ def test_a_write_under_an_old_epoch_is_fenced(primary: Server, schema_name: str,
         "open": lambda: flags.open(lease.epoch, 60.0),
         "set_percent": lambda: flags.set_percent(lease.epoch, 25, 60.0),
         "lower": lambda: flags.lower(lease.epoch),
+        "raise_double_writes": lambda: flags.raise_double_writes(lease.epoch),
+        "lower_double_writes": lambda: flags.lower_double_writes(lease.epoch),
     }
     with pytest.raises(Fenced):
         writes[word]()
@@ -201,9 +204,29 @@ def test_a_row_that_is_missing_is_not_made_under_an_old_epoch(
         store.create(*begin(epoch=lease.epoch))
     store.bump_epoch(ID)
     store.close()
-    with pytest.raises(Fenced):
-        flags.open(lease.epoch, 60.0)
+    for makes in (lambda: flags.open(lease.epoch, 60.0), lambda: flags.raise_double_writes(lease.epoch)):
+        with pytest.raises(Fenced):
+            makes()
     assert flags.read() == FlagFacts(exists=False)
+
+
+def test_double_writes_outlive_the_watcher_and_whatever_is_done_to_the_readers(
+    primary: Server, schema_name: str, flags: MysqlFlags
+) -> None:
+    """It is the mirror: going back is harmless because of it, so nothing of going back lowers it."""
+    flags.raise_double_writes(1)
+    facts = flags.read()
+    assert (facts.double_writes, facts.raised, facts.effective_percent) == (True, False, 0)
+    flags.open(1, 60.0)
+    flags.set_percent(1, 5, 60.0)
+    flags.lower(None)
+    sql(primary, f"UPDATE {schema_name}.flag SET expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 DAY")
+    assert flags.read().double_writes
+    flags.open(1, 60.0)
+    flags.keep(1, 0)
+    assert flags.read().double_writes
+    flags.lower_double_writes(1)
+    assert (flags.read().double_writes, flags.read().new_writes) == (False, True)
 
 
 def test_moving_readers_without_a_flag_is_fenced(flags: MysqlFlags) -> None:

@@ -271,7 +271,7 @@ def test_a_state_schema_may_have_any_name(primary: Server) -> None:
 def test_a_purge_leaves_no_row_that_names_the_rollout(primary: Server, schema_name: str, store: MysqlStore) -> None:
     with store.lease(ID, "kim") as lease:
         store.create(*begin(epoch=lease.epoch))
-        sql(primary, f"INSERT INTO {schema_name}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 1)", (ID,))
+        sql(primary, f"INSERT INTO {schema_name}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 1, 0)", (ID,))
         store.purge(ID)
     tables = ("event", "flag", "heartbeat", "lease", "position", "progress", "request")
     for table in tables:

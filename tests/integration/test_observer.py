@@ -297,7 +297,8 @@ def test_the_mirror_is_absent_present_changed_or_overtaken(
         reading = observer.look(frozenset({Need.MIRROR})).mirror
         assert reading is not None
         assert reading.value is not None, reading.unseen
-        return reading.value.update, reading.value.insert, reading.value.problem
+        (_, update), (_, insert) = reading.value.parts
+        return update, insert, reading.value.problem
 
     assert mirror() == (Presence.ABSENT, Presence.ABSENT, "")
     script(primary, EXPAND, table)
@@ -363,8 +364,8 @@ def test_flag_and_positions_are_read_as_they_stand_and_absent_without_a_state_sc
         primary,
         "CREATE DATABASE _rollout; CREATE TABLE _rollout.flag (rollout VARCHAR(64) PRIMARY KEY,"
         " new_writes TINYINT NOT NULL, read_percent INT NOT NULL, salt VARCHAR(64) NOT NULL,"
-        " expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL);"
-        f" INSERT INTO _rollout.flag VALUES ('{ROLLOUT}', 1, 25, 's', UTC_TIMESTAMP(6) + INTERVAL 60 SECOND, 7)",
+        " expires_at DATETIME(6) NOT NULL, epoch BIGINT NOT NULL, double_writes TINYINT NOT NULL);"
+        f" INSERT INTO _rollout.flag VALUES ('{ROLLOUT}', 1, 25, 's', UTC_TIMESTAMP(6) + INTERVAL 60 SECOND, 7, 1)",
     )
     flag = observer.look(needs).flag
     assert flag is not None
@@ -372,6 +373,7 @@ def test_flag_and_positions_are_read_as_they_stand_and_absent_without_a_state_sc
     assert (flag.value.effective_percent, flag.value.effective_new_writes, flag.value.epoch) == (25, True, 7)
     assert flag.value.expires_in_s is not None
     assert 50 < flag.value.expires_in_s <= 60
+    assert flag.value.double_writes
     script(primary, "UPDATE _rollout.flag SET expires_at = UTC_TIMESTAMP(6)")
     flag = observer.look(needs).flag
     assert flag is not None
