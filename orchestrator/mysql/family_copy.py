@@ -85,15 +85,15 @@ def copy_schema(site: Site) -> str:
 
 @contextmanager
 def family_copy(
-    site: Site, family: Sequence[TableName], alive: Callable[[], object], *, local: bool = False
+    site: Site, family: Sequence[TableName], alive: Callable[[], object], *, sends: str = ""
 ) -> Iterator[tuple[Session, FamilyCopy]]:
     """Copies of all tables of ``family`` that exist, with the foreign keys among them; all gone afterwards.
 
     ``alive`` raises when we were taken for dead: it is asked once the session is there, because nothing fences what is
-    said on it, and who took over ends the sessions that he finds. ``local``: the session may send files. Raises
+    said on it, and who took over ends the sessions that he finds. ``sends``: the file that the session may send. Raises
     PrivilegeMissing with the exact GRANT, ServerUnreachable, ConfigurationError.
     """
-    session = site.connect(_TAG, local=local)
+    session = site.connect(_TAG, sends=sends)
     tag, schema = site.tag(_TAG), copy_schema(site)
     try:
         try:

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pymysql
@@ -21,6 +22,7 @@ from orchestrator.errors import ConfigurationError, ServerUnreachable
 from orchestrator.mysql import tls
 from orchestrator.mysql.driver import driver_errors
 from orchestrator.mysql.errno import LOGIN, ServerError
+from orchestrator.mysql.sending import SendingConnection
 from orchestrator.settings import ServerSettings
 
 Row = tuple[Any, ...]
@@ -68,11 +70,11 @@ class ResultField:
 
 
 class Session:
-    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``. ``local``: whether it may
-    send files of this machine (LOAD DATA LOCAL)."""
+    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``. ``sends``: the one file
+    of this machine that LOAD DATA LOCAL may send."""
 
     def __init__(
-        self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, local: bool = False
+        self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, sends: str = ""
     ) -> None:
         self._settings = settings
         self._role = role
@@ -80,7 +82,7 @@ class Session:
         self._connection: Any = None
         self._used_at = 0.0
         self._extra: dict[str, str | int] = {}
-        self._local_infile = local
+        self._sends = sends
         self._open()
 
     @property
@@ -214,7 +216,8 @@ class Session:
     def _connected(self, encryption: dict[str, Any]) -> Any:
         s = self._settings
         where = {"unix_socket": s.socket} if s.socket else {"host": s.host, "port": s.port}
-        return pymysql.connect(
+        connect = partial(SendingConnection, sends=self._sends) if self._sends else pymysql.connect
+        return connect(
             user=s.user,
             password=s.password.reveal(),
             charset="utf8mb4",
@@ -223,7 +226,6 @@ class Session:
             read_timeout=self._timeout_s,
             write_timeout=self._timeout_s,
             client_flag=CLIENT.MULTI_STATEMENTS,
-            local_infile=self._local_infile,
             program_name=program_name(self._role),
             auth_plugin_map=tls.PLUGINS,
             **where,

@@ -16,10 +16,10 @@ class Site:
     runbook: Runbook
     clock: Clock
 
-    def connect(self, role: str, timeout_s: float = 30.0, *, local: bool = False) -> Session:
-        """A new pinned session; ``role`` shows in the server's session list. Raises ServerUnreachable. ``local``: it
-        may send files."""
-        return Session(self.settings, role=role, timeout_s=timeout_s, local=local)
+    def connect(self, role: str, timeout_s: float = 30.0, *, sends: str = "") -> Session:
+        """A new pinned session; ``role`` shows in the server's session list. Raises ServerUnreachable. ``sends``: the
+        file that it may send."""
+        return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends)
 
     def tag(self, step: str) -> str:
         """The comment by which a statement of ours is found again, also after our death."""

@@ -14,6 +14,7 @@ from orchestrator.drivers.shadow import MirrorTrialDriver
 from orchestrator.model.contract import Contract, Copy, Expression, Mapping, TableName, ValueMap
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
 from orchestrator.model.step import AddColumns, TryMirror
+from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.alter import alter
 from orchestrator.runbook.load import load
@@ -92,6 +93,25 @@ def test_a_mirror_that_hurts_nobody_passes_with_what_it_costs_and_what_does_not_
     assert any("LEAST(GREATEST(big, -128), 127)" in w for w in warned), warned
     assert "µs" in outcome.note
     assert "LOAD DATA was not tried: local_infile is off on this server" in warned
+
+
+def test_a_server_gets_the_file_that_was_meant_and_no_other(ground: Ground, tmp_path: Path) -> None:
+    """The server names the file: one that lies, or is lied to, must not have any."""
+    meant, other = tmp_path / "meant", tmp_path / "other"
+    meant.write_text("7\n")
+    other.write_text("8\n")
+    script(ground.server, "SET GLOBAL local_infile = 1")
+    load = f"LOAD DATA LOCAL INFILE '{{}}' INTO TABLE {ground.schema}.p (id)"
+    try:
+        with closing(ground.site().connect("test", sends=str(meant))) as session:
+            session.packet([load.format(meant), "SELECT 1"])
+            with pytest.raises(ServerError, match="which it may not have"):
+                session.execute(load.format(other))
+        with closing(ground.site().connect("test")) as session, pytest.raises(ServerError):
+            session.execute(load.format(meant))
+    finally:
+        script(ground.server, "SET GLOBAL local_infile = 0")
+    assert sql(ground.server, f"SELECT id FROM {ground.schema}.p ORDER BY id") == [(1,), (7,)]
 
 
 def test_load_data_is_tried_where_the_server_takes_it(ground: Ground) -> None:

@@ -83,7 +83,7 @@ class MirrorTrialDriver:
     def _both(self, step: TryMirror, beat: Beat, loads: str) -> Outcome:
         contract, runs, listening = self._site.runbook.contract, list[Run](), _Listening(beat)
         for mirrored in (False, True):
-            with family_copy(self._site, step.family, lambda: listening(0), local=True) as (session, here):
+            with family_copy(self._site, step.family, lambda: listening(0), sends=loads) as (session, here):
                 settings = self._same(runs[0]) if runs else client_settings(session)
                 relation = self._relation(session, step)
                 trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored, loads=loads)
