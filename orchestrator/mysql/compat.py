@@ -96,7 +96,7 @@ def statement_family(session: Session, contract: Contract, texts: Sequence[str])
             words |= {t.identifier for t in words_of(text) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
         except ValueError:
             continue
-    beside = session.query(sql.tables_called(sorted(words)), (contract.table.schema,)) if words else []
+    beside = session.query(sql.tables_called(len(words)), (contract.table.schema, *sorted(words))) if words else []
     named = (TableName(contract.table.schema, str(n)) for (n,) in beside)
     return tuple(dict.fromkeys((*family, *(f.references for f in contract.foreign_keys), *named)))
 

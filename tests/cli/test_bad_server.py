@@ -133,6 +133,23 @@ def test_77_for_a_missing_privilege_with_the_grant_that_is_enough(
         terminal.run("next", "-y")
 
 
+def test_77_for_an_account_that_cannot_see_with_every_right_that_it_lacks(here: Small) -> None:
+    """B139: what it cannot see is never taken for what is not there."""
+    table = "SELECT, INSERT, UPDATE, ALTER, CREATE, DROP, INDEX ON `{schema}`.*"
+    with small_account(here.pair.primary, "half_op", granted(here, "half_op", table=table, seeing="", server="")) as by:
+        terminal = here.operator(by)
+        with here.unchanged():
+            said = terminal.run("next", "-y", "--json", expect=77).json
+            missing = terminal.run("doctor", "--json", expect=77).json["missing"]
+            checks = {c["name"]: c["verdict"] for c in terminal.run("plan", "--json").json["checks"]}
+    rights = {m["privilege"] for m in missing}
+    assert {"TRIGGER", "PROCESS", "REPLICATION CLIENT"} <= rights
+    assert all(m["grant"] and m["why"] for m in missing)
+    assert "GRANT TRIGGER" in said["next"]
+    blind = ("metadata-locks", "long-transactions", "replica-health")
+    assert [name for name in blind if checks[name] == "pass"] == []
+
+
 def test_77_for_an_account_without_any_right_on_the_state_with_all_grants_at_once(here: Small) -> None:
     lacking = granted(here, "stateless", state="", table="SELECT, UPDATE, TRIGGER ON `{schema}`.*")
     with small_account(here.pair.primary, "stateless", lacking) as account:

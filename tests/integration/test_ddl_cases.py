@@ -136,6 +136,25 @@ def test_b48_null_to_not_null_is_refused_and_no_value_is_invented(ground: Ground
     assert rules == {"not-a-widening"}
 
 
+def test_b97_names_with_blanks_quotes_and_percent_signs_walk_through_ddl_backfill_and_mirror(ground: Ground) -> None:
+    name, quoted = "we ird-order`s%s", "`we ird-order``s%s`"
+    ground.make(
+        f"CREATE TABLE {quoted} (`id#` INT PRIMARY KEY, `key` VARCHAR(10), `100%` VARCHAR(20), `a b` INT);"
+        f" INSERT INTO {quoted} VALUES (1, 'k', '%s', 1), (2, 'k', '50% x', 2)"
+    )
+    contract = '  columns: [{name: rank, type: int}]\n  indexes: [{name: in-dex, columns: ["`rank`"]}]'
+    more = """mappings: [{new: rank, forward: {sql: "LENGTH(`100%`)"}, follows: true}]
+phases: {shadow_write: {soak: 0s}, rollback: {quiet: 0s}}
+applications: {old: ["UPDATE `we ird-order``s%s` SET `100%` = ? WHERE `id#` = ?"]}"""
+    with ground.app(name, contract, more) as app:
+        for phase in ("ddl", "backfill", "shadow-write"):
+            app.commands.next(phase)
+        ground.make(f"INSERT INTO {quoted} VALUES (3, 'k', '100%', 3, NULL)")
+        found = sql(ground.server, f"SELECT `rank` FROM {ground.schema}.{quoted} ORDER BY `id#`")
+        app.commands.rollback("", ())
+    assert [rank for (rank,) in found] == [2, 5, 4]
+
+
 @pytest.mark.parametrize("engine", ["auto", "gh-ost"])
 def test_b61_gh_ost_is_refused_up_front_for_a_table_with_a_trigger_with_the_other_choice(
     ground: Ground, engine: str

@@ -17,6 +17,8 @@ from orchestrator.model.contract import Contract, Mapping, TableName, ValueMap
 from orchestrator.model.findings import FileFindings
 from orchestrator.mysql.scratch import PREFIX
 from orchestrator.mysql.session import Session
+from orchestrator.mysql.sql.alter import column_definition
+from orchestrator.runbook.load import parse
 from orchestrator.sandbox.server import Server
 from tests.support.contracts import contract_of, contracts, ddl
 from tests.support.drift_cases import MUTATIONS, SPELLINGS
@@ -61,6 +63,22 @@ CREATE TABLE item (
 """
 FORWARD = ValueMap((("new", "pending"), ("done", "ok")))
 BACKWARD = ValueMap((("pending", "new"), ("ok", "done"), ("held", "new")))
+SPELLED = """
+apiVersion: rollout/v1
+name: spelled
+table:
+  schema: SCHEMA
+  name: t
+  before: {columns: [{name: id, type: integer, null: false}], indexes: [{name: PRIMARY, columns: [id], unique: true}]}
+contract:
+  columns:
+    - {name: a, type: datetime(3), null: false, default: now(3)}
+    - {name: b, type: varchar(9), default: abc}
+    - {name: c, type: int, default: {sql: 1+1}}
+    - {name: d, type: boolean, null: false, default: false}
+    - {name: e, type: "decimal(10,2)", default: 0}
+    - {name: f, type: varchar(20), default: "now(3)"}
+"""
 STATE = Mapping("state", "status", FORWARD, BACKWARD)
 
 
@@ -149,6 +167,21 @@ def test_a_contract_that_became_a_table_is_the_same_to_every_reader(
     ((_, stored),) = sql(primary, f"SHOW CREATE TABLE {schema}.t")
     for file in (stored, ddl(contract)):
         assert compare(contract, one(read(file, schema), "t")) == (), file
+
+
+def test_defaults_in_other_words_are_no_drift_right_after_the_expand(
+    primary: Server, session: Session, schema: str
+) -> None:
+    """B149: now(3), a quoted text, an expression, booleans and numbers, as people write them."""
+    script(primary, "CREATE TABLE t (id INT PRIMARY KEY)", schema)
+    contract = parse(SPELLED.replace("SCHEMA", schema), "a.yaml").contract
+    adds = ", ".join(f"ADD COLUMN {column_definition(c)}" for c in contract.columns)
+    script(primary, f"ALTER TABLE t {adds}", schema)
+    assert live(session, contract) == ()
+    text = live_shape(session, TableName(schema, "t")).column("f")
+    assert text is not None
+    assert text.default is not None
+    assert not text.default.is_expression
 
 
 def in_schema(contract: Contract, schema: str) -> Contract:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchestrator.model.contract import Column, TableName
 from orchestrator.model.types import Family
-from orchestrator.mysql.quote import literal, name, table, text
+from orchestrator.mysql.quote import name, table, text
 from orchestrator.mysql.sql.family_copy import sample
 
 PREPARED = "_rollout_said"
@@ -58,9 +58,9 @@ def put_aside(copy: TableName, column: str, back: str, tag: str) -> str:
     return f"ALTER {tag} TABLE {table(copy)} {', '.join(renames)}"
 
 
-def tables_called(names: Sequence[str]) -> str:
-    """Base tables of a schema that have one of ``names`` in lower case; one argument: the schema."""
-    listed = ", ".join(literal(n) for n in names)
+def tables_called(count: int) -> str:
+    """Base tables of a schema by name; arguments: the schema, then ``count`` names in lower case."""
+    listed = ", ".join(["%s"] * count)
     return (
         "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'"
         f" AND LOWER(TABLE_NAME) IN ({listed}) ORDER BY TABLE_NAME"
