@@ -16,7 +16,8 @@ PRIMARY = index("PRIMARY", "id", unique=True)
 BY_STATE = index("by_state", "state", "made")
 BY_QUEUE = index("by_queue", "queue", "state", "made")
 ONCE = index("once", "tenant", "wanted", unique=True)
-ALL = (PRIMARY, BY_STATE, BY_QUEUE, ONCE)
+BY_TENANT = index("by_tenant", "tenant", "made")
+ALL = (PRIMARY, BY_STATE, BY_QUEUE, ONCE, BY_TENANT)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,8 @@ def test_what_holds_the_rows_is_read(sql: str, equal: str, ranged: str, ordered:
     [
         ("SELECT 1 FROM t WHERE id = ? AND state = 'x'", "PRIMARY"),
         ("SELECT 1 FROM t WHERE state = ? AND queue = ? ORDER BY made", "by_queue"),
+        ("SELECT 1 FROM t WHERE queue = ? AND state = ? AND id = ?", "PRIMARY"),
+        ("SELECT 1 FROM t WHERE tenant = ? ORDER BY made DESC LIMIT 1", "by_tenant"),
         ("SELECT 1 FROM t WHERE state = ? AND made < ?", "by_state"),
         ("SELECT 1 FROM t WHERE made < ?", None),
         ("SELECT 1 FROM t WHERE tenant = ? AND wanted = ? AND state = ?", "once"),
