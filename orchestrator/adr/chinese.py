@@ -22,6 +22,7 @@ CHINESE = Words(
     made_by="由 rollout -f {runbook}.yaml adr --lang {language} 生成。请勿手工修改：改 runbook 后重新生成。",
     status="状态",
     frozen="已采纳；契约已冻结",
+    refused="已拒绝：有语句在其应用版本运行的形态下失败",
     rollout="发布名称",
     table="物理表",
     model="模型",

@@ -22,6 +22,7 @@ ENGLISH = Words(
     made_by="Made by: rollout -f {runbook}.yaml adr --lang {language}. Do not edit: change the runbook and make it again.",
     status="Status",
     frozen="accepted; the contract is frozen",
+    refused="refused: a statement fails where its version runs",
     rollout="Rollout",
     table="Physical table",
     model="Model",

@@ -49,7 +49,7 @@ def _head(m: Material, w: Words, own: Own) -> Iterator[str]:
     named = {"runbook": m.runbook.id, "server": m.matrix.server if m.matrix is not None else ""}
     proof = (w.proof_missing if m.matrix is None else w.proof_of).format(**named)
     rows = [
-        [w.status, w.frozen],
+        [w.status, w.refused if m.matrix is not None and m.matrix.refusals else w.frozen],
         [w.rollout, code(m.runbook.id)],
         [w.table, code(str(m.contract.table))],
         [w.model, code(m.model)],

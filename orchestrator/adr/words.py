@@ -33,6 +33,7 @@ class Words:
     made_by: str
     status: str
     frozen: str
+    refused: str
     rollout: str
     table: str
     model: str

@@ -211,7 +211,9 @@ def test_a_statement_that_fails_is_shown_where_it_fails(runbook: Runbook) -> Non
     gone = Failure("old", ShapeName.MIRRORED, READ, 1054, "Unknown column 'status' in 'field list'")
     star = Hazard("old", HazardKind.SELECT_STAR, "SELECT * FROM AiAnalysisJob", "it gives more columns")
     failing = replace(proof(runbook.digest), failures=(gone,), hazards=(star,), unproven=("CALL p()",))
-    text = section(page(replace(material(runbook), matrix=failing), WORDS["en"]), 7)
+    whole = page(replace(material(runbook), matrix=failing), WORDS["en"])
+    assert "| Status | refused: a statement fails where its version runs |" in whole
+    text = section(whole, 7)
     cells = {row[0].strip("`"): row[1:] for row in rows(text)}
     assert cells["status"][:5] == ["R", "R", "✗", "R", "R"]
     assert f"- old application, mirror on: `1054 Unknown column 'status' in 'field list'`: `{READ}`" in text
