@@ -228,6 +228,11 @@ class Lease(Protocol):
         """A sign of life of the main loop. Raises Fenced when the lease was lost."""
         ...
 
+    def confirm(self) -> None:
+        """For a command whose session was lost: raises Fenced when within a second it shows that the lease was lost.
+        Returns when it is ours, or when nobody can say."""
+        ...
+
 
 class Flags(Protocol):
     """The flags that applications obey. Every write is fenced by an epoch, except ``lower`` with none.

@@ -13,7 +13,7 @@ from orchestrator.engine.judging import refusal
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Ended, Engine
-from orchestrator.errors import Held, LeaseTaken, UsageError
+from orchestrator.errors import Held, LeaseTaken, ServerUnreachable, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
@@ -246,7 +246,12 @@ class Commands:
             fresh = self._entry.settings_noted(fresh)
             there = self._entry.already_there(fresh, planner.name)
             started = self._engine.record(resumed(fresh, planner.name), EventKind.STARTED, there)
-            ended = self._engine.walk(started, lease, planner)
+            try:
+                ended = self._engine.walk(started, lease, planner)
+            except ServerUnreachable:
+                # A session that somebody ended because he took us for dead: then that is what must be said.
+                lease.confirm()
+                raise
             return ended if there in ended.note else replace(ended, note=f"{ended.note}; {there}")
 
     @contextmanager

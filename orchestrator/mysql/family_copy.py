@@ -93,21 +93,30 @@ def family_copy(
     said on it, and who took over ends the sessions that he finds. ``sends``: the file that the session may send. Raises
     PrivilegeMissing with the exact GRANT, ServerUnreachable, ConfigurationError.
     """
-    session = site.connect(_TAG, sends=sends)
+    session = site.connect(_TAG, sends=sends, reopens=False)
     tag, schema = site.tag(_TAG), copy_schema(site)
     try:
-        try:
+        with _telling(schema):
             session.pin("lock_wait_timeout", 1)
-            made = lay_out(site, session, family)
+            planned = lay_out(site, session, family)
             alive()
-            for statement in made.statements:
-                session.execute(statement)
-        except ServerError as error:
-            raise told(error, "while the scratch copy was made", copy_grant(schema)) from error
-        yield session, made
+        try:
+            with _telling(schema):
+                for statement in planned.statements:
+                    session.execute(statement)
+            yield session, planned
+        finally:
+            _removed(session, schema, tag)
     finally:
-        _removed(session, schema, tag)
         session.close()
+
+
+@contextmanager
+def _telling(schema: str) -> Iterator[None]:
+    try:
+        yield
+    except ServerError as error:
+        raise told(error, "while the scratch copy was made", copy_grant(schema)) from error
 
 
 def remove_family_copy(site: Site) -> None:

@@ -122,7 +122,7 @@ class Guard:
         timeout_s = _LONG_S if work.build is not None else _SHORT_S
         with (
             closing(self._site.connect("watch", 10.0)) as watch,
-            closing(self._site.connect("ddl", timeout_s)) as session,
+            closing(self._site.connect("ddl", timeout_s, reopens=False)) as session,
         ):
             try:
                 if why := blindness(watch):
@@ -162,6 +162,10 @@ class Guard:
             stopped = quiet.await_it(beat)
             if stopped is not None:
                 return replace(stopped, figures=tally.figures(clock.monotonic()))
+            # No epoch fences DDL. So it is said on a session that was there when the lease was last seen to be ours;
+            # whoever takes over ends the sessions that he finds.
+            session.ensure()
+            beat(Progress())
             flight = Flight(work.statement, session, watch, self._patience(work), clock)
             asked = self._accompany(flight, beat, tally)
             landing = flight.landing()

@@ -21,7 +21,7 @@ from pymysql.constants import CLIENT
 from orchestrator.errors import ConfigurationError, ServerUnreachable
 from orchestrator.mysql import tls
 from orchestrator.mysql.driver import driver_errors
-from orchestrator.mysql.errno import LOGIN, ServerError
+from orchestrator.mysql.errno import LOGIN, SERVER_LOST, ServerError
 from orchestrator.mysql.sending import SendingConnection
 from orchestrator.settings import ServerSettings
 
@@ -71,10 +71,20 @@ class ResultField:
 
 class Session:
     """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``. ``sends``: the one file
-    of this machine that LOAD DATA LOCAL may send."""
+    of this machine that LOAD DATA LOCAL may send.
+
+    ``reopens`` False: only ``ensure`` opens it again, so that nothing is said on a connection younger than the last
+    look at whether we may.
+    """
 
     def __init__(
-        self, settings: ServerSettings, *, role: str = "main", timeout_s: float = 30.0, sends: str = ""
+        self,
+        settings: ServerSettings,
+        *,
+        role: str = "main",
+        timeout_s: float = 30.0,
+        sends: str = "",
+        reopens: bool = True,
     ) -> None:
         self._settings = settings
         self._role = role
@@ -83,6 +93,7 @@ class Session:
         self._used_at = 0.0
         self._extra: dict[str, str | int] = {}
         self._sends = sends
+        self._reopens = reopens
         self._open()
 
     @property
@@ -97,6 +108,10 @@ class Session:
     def connected(self) -> bool:
         """False when the connection was lost and no statement was said since."""
         return self._connection is not None
+
+    def ensure(self) -> None:
+        """Open it again when the server closed it meanwhile. Raises ServerUnreachable."""
+        self._opened()
 
     def pin(self, variable: str, value: str | int) -> None:
         """Set a session variable now and after every reconnect."""
@@ -179,6 +194,13 @@ class Session:
             self.close()
 
     def _ready(self) -> Any:
+        if self._reopens:
+            return self._opened()
+        if self._connection is None:
+            raise ServerError(SERVER_LOST, "the session was lost")
+        return self._connection
+
+    def _opened(self) -> Any:
         if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
             try:
                 self._connection.ping(reconnect=False)

@@ -16,10 +16,10 @@ class Site:
     runbook: Runbook
     clock: Clock
 
-    def connect(self, role: str, timeout_s: float = 30.0, *, sends: str = "") -> Session:
-        """A new pinned session; ``role`` shows in the server's session list. Raises ServerUnreachable. ``sends``: the
-        file that it may send."""
-        return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends)
+    def connect(self, role: str, timeout_s: float = 30.0, *, sends: str = "", reopens: bool = True) -> Session:
+        """A new pinned session; ``role`` shows in the server's session list. ``sends``: the file that it may send.
+        ``reopens`` False: for what no epoch fences. Raises ServerUnreachable."""
+        return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends, reopens=reopens)
 
     def tag(self, step: str) -> str:
         """The comment by which a statement of ours is found again, also after our death."""

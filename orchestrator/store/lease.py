@@ -22,6 +22,8 @@ from orchestrator.mysql.sql import lease as sql
 from orchestrator.mysql.told import packet, rows, told_of_state
 from orchestrator.ports import Clock
 
+_CONFIRM_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
@@ -207,6 +209,20 @@ class HeldLease:
                     self._lost = f"it could not be renewed for {now - self._renewed_at:.0f} s"
                 self._looked.wait(times.heartbeat_s)
         self._alive_at = self._place.clock.monotonic()
+        self._refuse_when_lost()
+
+    def confirm(self) -> None:
+        """Who takes over ends the sessions of a holder that stands still; the keeper then finds another epoch."""
+        asked = self._place.clock.monotonic()
+        with self._looked:
+            while not self._lost and (self._broken or self._renewed_at < asked):
+                left_s = asked + _CONFIRM_S - self._place.clock.monotonic()
+                if left_s <= 0:
+                    return
+                self._looked.wait(min(left_s, self._place.times.heartbeat_s))
+        self._refuse_when_lost()
+
+    def _refuse_when_lost(self) -> None:
         if self._lost:
             raise Fenced(
                 f"the lease of {self._place.id} (epoch {self._epoch}) was lost: {self._lost}",

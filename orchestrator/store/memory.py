@@ -196,6 +196,9 @@ class MemoryLease:
                 "rollout status shows who acts now; then type the same command again",
             )
 
+    def confirm(self) -> None:
+        self.alive()
+
 
 def _store(room: _Room, record: Record, event: Event) -> None:
     room.record = codec.encode_record(record)
