@@ -288,6 +288,11 @@ class GateRunner(Protocol):
 
     def begin(self, gate: GateSpec) -> Sampling: ...
 
+    @property
+    def rows_seen(self) -> int:
+        """How many rows the passes of our own gates have looked at by now: it moves while one is under way."""
+        ...
+
 
 class Listener(Protocol):
     """Journal, log, metrics, notification: told of every event, after it was saved. Must not raise."""

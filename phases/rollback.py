@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Record, remaining
+from orchestrator.model.state import Record
 from orchestrator.model.step import (
     Drain,
     DropCheck,
@@ -21,6 +21,7 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
+from orchestrator.model.way_back import remaining
 from phases.demands import doubled, mirror_of, shape_of
 
 NAME = "rollback"

@@ -98,7 +98,7 @@ class ShadowWrite:
         settings = runbook.phases
         swept, compared = sweep(runbook, record), record.comparison("drift", settings.target_time_s)
         if settings.shadow == "triggers":
-            return (swept, Soak(seconds=settings.soak_s, purpose="shadow-write"), compared)
+            return (swept, Soak(seconds=settings.soak_s), compared)
         proven = ProveDoubleWrites(
             table=runbook.table,
             walk=record.walk,

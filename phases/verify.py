@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import Soak, Step, step_key
+from orchestrator.model.step import Step, WatchReaders, step_key
 from orchestrator.model.verdict import Problem
 from phases.demands import shape_of
 
@@ -24,9 +24,10 @@ class Verify:
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         shape_of(facts)
+        settings = runbook.phases
         steps: tuple[Step, ...] = (
-            record.comparison("verify", runbook.phases.target_time_s),
-            Soak(seconds=runbook.phases.verify_soak_s, purpose="verify"),
-            record.comparison("newest", runbook.phases.target_time_s),
+            record.comparison("verify", settings.target_time_s),
+            WatchReaders(seconds=settings.verify_soak_s, gates=settings.gates, baselines=record.baselines),
+            record.comparison("newest", settings.target_time_s),
         )
         return tuple(s for s in steps if step_key(s) not in record.done_steps)

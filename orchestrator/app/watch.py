@@ -14,6 +14,7 @@ from orchestrator.model.facts import Facts, Need, OldStatement, Reading
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.model.stuck import Stuck, stuck
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
@@ -21,11 +22,15 @@ from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 
+# Three looks of whoever watches readers after the last stage.
+_WATCHED_S = 15.0
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
     """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
-    never. ``readers``: who still needs old columns, asked for once all readers should be on the new ones."""
+    never. ``readers``: who still needs old columns, asked for once all readers should be on the new ones.
+    ``stuck``: why nothing moves, None while it does. ``progress``: only while somebody works, or watches."""
 
     rollout: str
     table: str
@@ -38,6 +43,7 @@ class Status:
     new_writes: bool
     meter: dict[str, Any] | None
     readers: Reading[tuple[OldStatement, ...]] | None = None
+    stuck: Stuck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,8 @@ class Watch:
             needs.add(Need.MIRROR)
         facts = self.observer.look(frozenset(needs))
         events = self.store.history(id) if record is not None else ()
-        told = self.store.read_progress(id) if holder is not None else None
+        told = self.store.read_progress(id) if record is not None else None
+        now = self.clock.now()
         flag = facts.flag.value if facts.flag is not None else None
         percent = flag.effective_percent if flag is not None else 0
         return Status(
@@ -71,13 +78,14 @@ class Watch:
             table=str(self.runbook.table),
             record=record,
             advice=advise(record, holder, _mirror_problem(facts)),
-            progress=told[0] if told is not None else None,
+            progress=told[0] if told is not None and (holder is not None or _watched(record, told, now)) else None,
             lag_s=_worst_lag_s(facts),
-            drift=_last_figure(events, "mismatches"),
+            drift=last_figure(events, "mismatches"),
             read_percent=percent,
             new_writes=flag.effective_new_writes if flag is not None else False,
-            meter=_meter(facts, events, self.clock.now()),
+            meter=_meter(facts, events, now),
             readers=self.observer.look(frozenset({Need.READERS})).readers if percent >= 100 else None,
+            stuck=stuck(record, told, holder, now, self.runbook.limits.max_wait_s) if record is not None else None,
         )
 
 
@@ -88,6 +96,14 @@ def open_watch(runbook: Runbook, settings: ServerSettings) -> Watch:
     site = Site(settings, runbook, clock)
     look = MysqlObserver(site, lambda: store.load(runbook.id))
     return Watch(runbook, store, BoardObserver(look, board_of(runbook, clock)), clock)
+
+
+def _watched(record: Record | None, told: tuple[Progress, datetime], now: datetime) -> bool:
+    """Whether readers are watched after the last stage: that is told every few seconds, and no lease is held."""
+    line = record.phase_record(record.phase) if record is not None else None
+    if record is None or line is None or line.ended is None or not record.readers_due:
+        return False
+    return line.ended < told[1] and (now - told[1]).total_seconds() < _WATCHED_S
 
 
 def _mirror_problem(facts: Facts) -> str:
@@ -103,7 +119,7 @@ def _worst_lag_s(facts: Facts) -> float | None:
     return None if any(lag is None for lag in lags) else max((lag for lag in lags if lag is not None), default=None)
 
 
-def _last_figure(events: Sequence[Event], name: str) -> int | None:
+def last_figure(events: Sequence[Event], name: str) -> int | None:
     return next((int(e.figures[name]) for e in reversed(events) if name in e.figures), None)
 
 

@@ -6,10 +6,10 @@ import getpass
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import phases
+from orchestrator.app.watch import last_figure
 from orchestrator.checks import all_checks
 from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.drivers.ddl.ghost.tool import GhostTool
@@ -31,10 +31,11 @@ from orchestrator.engine import Commands, Parts
 from orchestrator.engine.judging import Judge
 from orchestrator.engine.looking import compare_now
 from orchestrator.engine.plan import Planner
-from orchestrator.model.facts import Facts, MissingPrivilege, Need, Reading, ReplicaFacts
-from orchestrator.model.outcome import Outcome, Progress
+from orchestrator.model.facts import MissingPrivilege, Need, Reading, ReplicaFacts
+from orchestrator.model.outcome import Outcome
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Ask, Record
+from orchestrator.model.stuck import stuck
 from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
@@ -48,6 +49,7 @@ from orchestrator.sandbox.places import cache_folder
 from orchestrator.settings import ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
+from orchestrator.telemetry.snapshot import Snapshot
 
 SETTINGS_CHECKS = frozenset({"server-kind", "server-settings", "writable-primary"})
 
@@ -88,13 +90,19 @@ class App:
             settings += [v for v in verdicts if v.check == "privileges"]
         return found or (), (*settings, *(v for v in self.gates.tried() if v.judgement is Judgement.UNSEEN))
 
-    def snapshots(self) -> Sequence[tuple[Record, tuple[Progress, datetime] | None, Facts | None]]:
-        """What a scrape shows: every rollout of the store, and facts of ours."""
-        needs = frozenset({Need.FLAG, Need.REPLICAS, Need.MIRROR})
-        return [
-            (r, self.store.read_progress(r.id), self.observer.look(needs) if r.id == self.parts.runbook.id else None)
-            for r in self.store.rollouts()
-        ]
+    def snapshots(self) -> Sequence[Snapshot]:
+        """What a scrape shows: every rollout of the store, and of ours what the server shows."""
+        return [self._snapshot(record) for record in self.store.rollouts()]
+
+    def _snapshot(self, record: Record) -> Snapshot:
+        told, id = self.store.read_progress(record.id), self.parts.runbook.id
+        drift = last_figure(self.store.history(record.id), "mismatches")
+        if record.id != id:
+            return Snapshot(record, told, drift)
+        facts = self.observer.look(frozenset({Need.FLAG, Need.REPLICAS, Need.MIRROR}))
+        max_wait_s = self.parts.runbook.limits.max_wait_s
+        found = stuck(record, told, self.store.holder(id), self.parts.clock.now(), max_wait_s)
+        return Snapshot(record, told, drift, facts, ours=True, stuck=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +176,8 @@ def _drivers(site: Site, observer: MysqlObserver, flags: Flags, gates: Gates) ->
         "drop-index",
         "drop-columns",
     )
-    reads = ("open-writes", "set-percent", "keep-flags", "lower-flags", "measure-baselines", "close-rollout")
+    watched = ("set-percent", "keep-flags", "watch-readers")
+    reads = ("open-writes", *watched, "lower-flags", "measure-baselines", "close-rollout")
     table: dict[str, Driver[Any]] = dict.fromkeys(ddl, native) | {"try-ddl": TrialDriver(site)}
     table["try-mirror"] = MirrorTrialDriver(site)
     double, compare = FlagMirrorDriver(site, flags), CompareDriver(site)

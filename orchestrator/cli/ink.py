@@ -16,6 +16,7 @@ _INKS = {
     "rolled-back": "33",
     "refuse": "31",
     "needs-human": "31",
+    "stuck": "31",
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.cli.ink import paint
 from orchestrator.cli.render import table
 from orchestrator.model.facts import OldStatement, Reading
+from orchestrator.model.outcome import Progress
 from orchestrator.model.state import FORWARD, Event
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MOST_SHOWN = 3
 
 def status_words(seen: Status) -> dict[str, Any]:
     """Keys that others build on: rollout table phase state who_must_act next_command progress lag_ms drift read_percent
-    new_writes meter."""
+    new_writes meter. ``stuck``: held, still, silent, or null."""
     record = seen.record
     progress = seen.progress
     return {
@@ -31,6 +32,7 @@ def status_words(seen: Status) -> dict[str, Any]:
         "who_must_act": seen.advice.who,
         "next_command": seen.advice.command,
         "line": seen.advice.line,
+        "stuck": seen.stuck.by.value if seen.stuck is not None else None,
         "progress": None
         if progress is None
         else {
@@ -57,6 +59,8 @@ def status_words(seen: Status) -> dict[str, Any]:
 def status_text(seen: Status) -> str:
     record = seen.record
     lines = [f"{seen.rollout}  {seen.table}  {seen.advice.line}    {_who(seen.advice.who)}"]
+    if seen.stuck is not None:
+        lines.append(f" {paint('stuck')}: {seen.stuck}")
     rows = []
     for name in (*FORWARD, "repair", "rollback", "finish"):
         line = record.phase_record(name) if record is not None else None
@@ -69,10 +73,8 @@ def status_text(seen: Status) -> str:
             state = "undone"
         rows.append((name, paint(state), _clock(line.began), _took(line.began, line.ended), line.note))
     lines.append(table(rows, ("stage", "state", "began", "took", "note")))
-    if seen.progress is not None and record is not None and record.state.value == "running":
-        p = seen.progress
-        eta = f", ETA {p.eta_s:.0f} s" if p.eta_s is not None else ""
-        lines.append(f" {p.done:,} of {p.total:,} {p.unit}, {p.rate_per_s:,.0f}/s{eta}  {p.note}".rstrip())
+    if seen.progress is not None:
+        lines.append(_progress(seen.progress))
     lag = "unseen" if seen.lag_s is None else f"{seen.lag_s:.1f} s"
     drift = "not measured" if seen.drift is None else f"{seen.drift}"
     writes = "open" if seen.new_writes else "closed"
@@ -82,6 +84,12 @@ def status_text(seen: Status) -> str:
     over = record is None or record.state.value in ("new", "finished")
     lines.append(f"Next: {seen.advice.command}" + ("" if over else "    Back: rollout rollback --dry-run"))
     return "\n".join(lines)
+
+
+def _progress(told: Progress) -> str:
+    eta = f", ETA {told.eta_s:.0f} s" if told.eta_s is not None else ""
+    of = f" of {told.total:,}" if told.total else ""
+    return f" {told.done:,}{of} {told.unit}, {told.rate_per_s:,.0f}/s{eta}  {told.note}".rstrip()
 
 
 def _old_words(readers: Reading[tuple[OldStatement, ...]] | None) -> list[dict[str, Any]] | None:

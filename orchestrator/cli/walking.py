@@ -73,22 +73,32 @@ def next_(
 def run(
     context: typer.Context,
     until: Annotated[str | None, typer.Option("--until", help="Stop after this stage.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Afterwards watch readers until finish, and take them back by itself.")
+    ] = False,
     reason: Reason = "",
     yes: Yes = False,
 ) -> None:
     """Do stage after stage; made to be watched by a supervisor."""
     _known_phase(until)
+    if watch and until is not None:
+        raise UsageError(
+            f"--watch with --until {until}", "one of them: --watch follows the last stage", "leave one out"
+        )
     of = shared(context)
     with of.opened(log=True, reason=reason) as app:
         confirmed(yes, f"Do every stage{f' until {until}' if until else ''}?")
         while True:
             ready = app.commands.ready(None, until)
             if isinstance(ready, str):
-                answer(of, {"note": ready}, ready)
-                return
+                break
             ran(of, partial(app.commands.next, ready.name))
             if ready.name == until:
                 return
+        if watch:
+            ran(of, app.commands.watch)
+        else:
+            answer(of, {"note": ready}, ready)
 
 
 def rollback(

@@ -90,7 +90,7 @@ class WaitDriver:
         """Only time in which every check passes counts."""
         passed_s, last = 0.0, self._clock.monotonic()
         while passed_s < step.seconds:
-            signal = beat(Progress(round(passed_s), round(step.seconds), "s", 1.0, f"soak {step.purpose}"))
+            signal = beat(Progress(round(passed_s), round(step.seconds), "s", 1.0, "soak"))
             if not goes_on(signal):
                 return stopped_by(signal)
             self._clock.sleep(min(_TICK_S, step.seconds - passed_s))
@@ -150,10 +150,12 @@ class WaitDriver:
         since = server_now(session)
         last_seen, flag = "", TableName(self._site.settings.state_schema, "flag")
         while True:
-            signal = beat(Progress(note=f"quiet: {last_seen or 'nothing seen'}", unit="s"))
+            now = server_now(session)
+            quiet_s = round((now - since).total_seconds())
+            note = f"quiet: {last_seen or 'nothing seen'}"
+            signal = beat(Progress(max(0, quiet_s), round(step.seconds), "s", 1.0, note))
             if not goes_on(signal):
                 return stopped_by(signal)
-            now = server_now(session)
             for said in said_since(session, since, (step.table.name, flag.name)):
                 if _counts(step, flag, said):
                     since, last_seen = max(since, said.last), str(said)

@@ -3,25 +3,24 @@ moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from orchestrator.engine.afterwards import Afterwards
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refusal
+from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, leased
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Ended, Engine
-from orchestrator.errors import Held, LeaseTaken, ServerUnreachable, UsageError
+from orchestrator.errors import Held, ServerUnreachable, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
 from orchestrator.model.state import FORWARD, Ask, EventKind, Record, Request, State
 from orchestrator.model.step import Quiet
-from orchestrator.ports import Lease, Phase
+from orchestrator.ports import Phase
 
-_FENCED_HOLDER_GOES_S = 20.0
 _PURGE_QUIET_S = 3.0
 
 
@@ -90,6 +89,10 @@ class Commands:
                 "leave it out",
             )
         return self._p.forward[FORWARD.index(wanted)]
+
+    def watch(self) -> str:
+        """Watch readers after the last stage; see ``Afterwards.watch``. Call it when nothing is left to do."""
+        return Afterwards(self._p, self._engine).watch()
 
     def rollback(self, target: str, accepted: tuple[tuple[str, int], ...]) -> Ended | str:
         """Lower the flags at once and without the lease, stop whoever runs, then walk the plan backwards."""
@@ -175,7 +178,7 @@ class Commands:
             self._p.flags.lower(None)
         if self._wait_until_free():
             self._p.store.bump_epoch(self._id)
-        with self._lease(patient=True) as lease:
+        with leased(self._p, patient=True) as lease:
             self._p.store.ask(self._id, None)
             record = replace(self._entry.present(), epoch=lease.epoch)
             if record.state is State.FINISHED:
@@ -215,7 +218,7 @@ class Commands:
             writes_only=False,
             waived=False,
         )
-        with self._lease() as lease:
+        with leased(self._p) as lease:
             _unmoved(record, self._p.store.load(self._id))
             watched = self._entry.watch(record, lease, step)
             if watched.result is not Result.DONE:
@@ -230,7 +233,7 @@ class Commands:
 
     def _run(self, planner: Phase, record: Record, asked: Asked) -> Ended:
         self._p.store.install()
-        with self._lease(patient=planner.name == "rollback") as lease:
+        with leased(self._p, patient=planner.name == "rollback") as lease:
             fresh = self._entry.present()
             if planner.name != "rollback":
                 _unmoved(record, fresh)
@@ -254,24 +257,9 @@ class Commands:
                 raise
             return ended if there in ended.note else replace(ended, note=f"{ended.note}; {there}")
 
-    @contextmanager
-    def _lease(self, *, patient: bool = False) -> Iterator[Lease]:
-        """The lease; ``patient``: a holder that was just fenced gets the time to notice."""
-        with ExitStack() as stack:
-            deadline = self._p.clock.monotonic() + _FENCED_HOLDER_GOES_S
-            while True:
-                try:
-                    lease = stack.enter_context(self._p.store.lease(self._id, self._p.who, self._p.reason))
-                    break
-                except LeaseTaken:
-                    if not patient or self._p.clock.monotonic() > deadline:
-                        raise
-                    self._p.clock.sleep(0.5)
-            yield lease
-
     def _wait_until_free(self) -> bool:
         """Wait for the holder to answer the abort; True when it did not."""
-        deadline = self._p.clock.monotonic() + _FENCED_HOLDER_GOES_S
+        deadline = self._p.clock.monotonic() + FENCED_HOLDER_GOES_S
         while self._p.store.holder(self._id) is not None:
             if self._p.clock.monotonic() > deadline:
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from orchestrator.engine.judging import Judge, refusal, refused
-from orchestrator.model.outcome import Outcome, Result
+from orchestrator.model.outcome import Outcome, Progress, Result
 from orchestrator.model.step import KeepFlags, SetPercent, Step, step_class
 from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.ports import Clock, Watcher
@@ -29,7 +29,7 @@ def wait_for_checks(judge: Judge, clock: Clock, watcher: Watcher, pulse: Pulse, 
         asked = pulse.requested()
         if asked is not None:
             return Outcome(Result.PAUSED, asked.reason)
-        bad = [v for v in judge.before(step_class(step)) if not v.good]
+        bad = [v for v in judge.before(step_class(step), *pulse.besides) if not v.good]
         if not bad:
             return None
         if pulse.may_go_back and any(v.goes_back and v.judgement is not Judgement.UNSEEN for v in bad):
@@ -45,6 +45,7 @@ def wait_for_checks(judge: Judge, clock: Clock, watcher: Watcher, pulse: Pulse, 
                 next="; ".join(dict.fromkeys(v.next for v in bad if v.next)),
                 evidence=_evidence(bad),
             )
+        pulse.told(Progress(note=f"waits: {_reasons(bad)}", unit="", throttled_s=waited_s, elapsed_s=waited_s))
         watcher.waiting(pulse.record, bad, waited_s)
         clock.sleep(_POLL_S)
 

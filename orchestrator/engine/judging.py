@@ -30,11 +30,11 @@ class Judge:
     observer: Observer
     clock: Clock
 
-    def before(self, of: StepClass) -> tuple[Verdict, ...]:
-        return self._judge(c for c in self.checks if of in c.before)
+    def before(self, *of: StepClass) -> tuple[Verdict, ...]:
+        return self._judge(c for c in self.checks if not c.before.isdisjoint(of))
 
-    def during(self, of: StepClass) -> tuple[Verdict, ...]:
-        return self._judge(c for c in self.checks if of in c.during)
+    def during(self, *of: StepClass) -> tuple[Verdict, ...]:
+        return self._judge(c for c in self.checks if not c.during.isdisjoint(of))
 
     def reading(self) -> tuple[Verdict, ...]:
         """What is due while rows are only read: the load of the server, for a reader puts no replica behind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
 from orchestrator.errors import Held
 from orchestrator.model.facts import Need
@@ -33,7 +34,7 @@ class LoneBeat:
         self._record = record
         self._step = step
         self._looked_at = float("-inf")
-        self._holding_since: float | None = None
+        self._holding = Holding(parts.runbook.limits.max_wait_s)
         self._signal = GO
 
     def __call__(self, progress: Progress) -> Signal:
@@ -50,14 +51,7 @@ class LoneBeat:
         """HOLD while a check holds. What this account cannot see does not hold it: looking needs no more than
         SELECT."""
         holding = [v for v in self._p.judge.reading() if v.judgement is Judgement.HOLD]
-        if not holding:
-            self._holding_since = None
-            return GO
-        reason = "; ".join(v.reason for v in holding)
-        self._holding_since = now if self._holding_since is None else self._holding_since
-        if now - self._holding_since > self._p.runbook.limits.max_wait_s:
-            return Signal(SignalKind.STOP, f"held for {now - self._holding_since:.0f} s: {reason}")
-        return Signal(SignalKind.HOLD, reason)
+        return self._holding.answer(holding, now, back=False)
 
 
 def compare_now(parts: Parts, record: Record, driver: Comparing) -> Outcome:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from orchestrator.model.advice import again
 from orchestrator.model.facts import DROPPED, MismatchClass, Need
 from orchestrator.model.outcome import Outcome, Result
-from orchestrator.model.state import Record, unaccepted
+from orchestrator.model.state import Record
 from orchestrator.model.step import DropColumns, DropForeignKey, DropIndex, RemoveMirror, Step
+from orchestrator.model.way_back import unaccepted
 from orchestrator.ports import Observer
 
 

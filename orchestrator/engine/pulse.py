@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
 from orchestrator.model.state import Ask, Record, Request
-from orchestrator.model.step import Step, working_class
-from orchestrator.model.verdict import Judgement
+from orchestrator.model.step import Step, StepClass, working_class
+from orchestrator.model.stuck import Stuck, stuck
 from orchestrator.ports import Lease
 
 GOES_BACK = ("read-switch", "verify")
@@ -15,15 +19,26 @@ TELL_EVERY_S = 1.0
 
 
 class Pulse:
-    """Implements ports.Beat for one step. Looks and listens at most every half second, however often it is called."""
+    """Implements ports.Beat for one step. Looks and listens at most every half second, however often it is called.
 
-    def __init__(self, parts: Parts, lease: Lease, record: Record, step: Step) -> None:
+    ``record``: as stored; ``tell`` stores that it is stuck, so it may move while the step runs."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        lease: Lease,
+        record: Record,
+        step: Step,
+        tell: Callable[[Record, Stuck], Record] | None = None,
+    ) -> None:
         self._p = parts
         self._lease = lease
         self._step = step
+        self._tell = tell
+        self._moved: tuple[tuple[str, int], float] | None = None
         self._looked_at = float("-inf")
         self._told_at = float("-inf")
-        self._holding_since: float | None = None
+        self._holding = Holding(parts.runbook.limits.max_wait_s)
         self._signal = GO
         self.record = record
         self.asked: Request | None = None
@@ -37,15 +52,21 @@ class Pulse:
         """Whether this step belongs to a stage in which the application may be on the new column."""
         return self.record.phase in GOES_BACK
 
+    @property
+    def besides(self) -> tuple[StepClass, ...]:
+        """While all readers are on the new column they are watched, whatever else is done meanwhile."""
+        return (StepClass.READS,) if self.may_go_back and self.record.readers_due else ()
+
     def __call__(self, progress: Progress) -> Signal:
         now = self._p.clock.monotonic()
         self._lease.alive()
         if now - self._looked_at >= LOOK_EVERY_S or self._p.interrupted() is not None:
             self._looked_at = now
             self._signal = self._requested() or self._judged(now)
-        if now - self._told_at >= TELL_EVERY_S:
-            self._told_at = now
-            self._p.store.progress(self.record.id, self.epoch, progress)
+            if self._signal.kind is SignalKind.BACK:
+                # Whoever lowered the flags to abort asked for that first.
+                self._signal = self._requested() or self._signal
+        self.told(progress)
         self._p.watcher.progress(self.record, self._step, progress, self._signal)
         return self._signal
 
@@ -53,6 +74,24 @@ class Pulse:
         """Only the people's part of a beat, for waits that judge by themselves."""
         self._lease.alive()
         return self._requested()
+
+    def told(self, progress: Progress) -> None:
+        """Now and then, for other terminals: how far it is. Once an episode, for the history and whoever is to be
+        called: that it does not get any further."""
+        now = self._p.clock.monotonic()
+        if self._moved is None or progress.moved_to != self._moved[0]:
+            self._moved = progress.moved_to, now
+        if now - self._told_at < TELL_EVERY_S:
+            return
+        self._told_at = now
+        progress = replace(progress, still_s=now - self._moved[1])
+        self._p.store.progress(self.record.id, self.epoch, progress)
+        if self._tell is None or self.record.stuck_told:
+            return
+        at = self._p.clock.now()
+        found = stuck(self.record, (progress, at), None, at, self._p.runbook.limits.max_wait_s)
+        if found is not None:
+            self.record = self._tell(self.record, found)
 
     def _requested(self) -> Signal | None:
         interrupt = self._p.interrupted()
@@ -66,19 +105,5 @@ class Pulse:
         return Signal(kind, f"{self.asked.ask.value} asked for by {self.asked.who}")
 
     def _judged(self, now: float) -> Signal:
-        verdicts = self._p.judge.during(working_class(self._step))
-        bad = [v for v in verdicts if not v.good]
-        if not bad:
-            self._holding_since = None
-            tightest = max(verdicts, key=lambda v: v.strain, default=None)
-            return Signal(SignalKind.GO, tightest.reason, tightest.strain) if tightest and tightest.strain else GO
-        reason = "; ".join(v.reason for v in bad)
-        if self.may_go_back and any(v.goes_back and v.judgement in (Judgement.HOLD, Judgement.REFUSE) for v in bad):
-            return Signal(SignalKind.BACK, reason)
-        if any(v.judgement is Judgement.REFUSE for v in bad):
-            return Signal(SignalKind.STOP, reason)
-        if self._holding_since is None:
-            self._holding_since = now
-        if now - self._holding_since > self._p.runbook.limits.max_wait_s:
-            return Signal(SignalKind.STOP, f"held for {now - self._holding_since:.0f} s: {reason}")
-        return Signal(SignalKind.HOLD, reason)
+        due = self._p.judge.during(working_class(self._step), *self.besides)
+        return self._holding.answer(due, now, back=self.may_go_back)

@@ -38,6 +38,7 @@ _WORDS = {
     "prove-double-writes": "proof that the applications write both columns",
     "soak": "soak",
     "compare": "full comparison",
+    "watch-readers": "readers watched",
     "open-writes": "new_writes opened",
     "lower-flags": "readers to 0 %",
     "drain": "old transactions end",
@@ -131,6 +132,7 @@ def what(steps: Sequence[Step]) -> str:
 def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     """Seconds from fixed waits, and a range for passes by the rates that were measured."""
     fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet", "prove-double-writes"))
+    fixed += sum(s.seconds or 0.0 for s in steps if s.kind == "watch-readers")
     fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
     rows = size.rows_estimate if size is not None else 0
     compares = sum(1 for s in steps if s.kind == "compare")

@@ -16,12 +16,14 @@ from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutErr
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.state import REPAIR, Ask, Event, EventKind, Record, Request, move, remaining
+from orchestrator.model.state import REPAIR, Ask, Event, EventKind, Record, Request, move
 from orchestrator.model.step import (
     Compare,
     Step,
     step_key,
 )
+from orchestrator.model.stuck import Stuck, stuck
+from orchestrator.model.way_back import remaining
 from orchestrator.ports import Lease, Phase
 
 
@@ -136,16 +138,14 @@ class Engine:
                 return replace(record, intent=None)
 
     def _step(self, record: Record, lease: Lease, step: Step) -> Record:
-        key = step_key(step)
-        pulse = Pulse(self._p, lease, record, step)
-        gate = self._gate(record, pulse, step)
-        if gate is not None:
-            return self._after(record, step, gate, pulse)
-        record = self.record(intended(record, step), EventKind.INTENDED, step=key)
-        pulse.record = record
-        return self._after(record, step, self._applied(record, step, pulse), pulse)
+        pulse = Pulse(self._p, lease, record, step, self._stuck)
+        outcome = self._gate(pulse, step)
+        if outcome is None:
+            pulse.record = self.record(intended(pulse.record, step), EventKind.INTENDED, step=step_key(step))
+            outcome = self._applied(step, pulse)
+        return self._after(step, outcome, pulse)
 
-    def _applied(self, record: Record, step: Step, pulse: Pulse) -> Outcome:
+    def _applied(self, step: Step, pulse: Pulse) -> Outcome:
         """The driver's outcome; what it raises instead is recorded, unless nothing can be recorded any more.
 
         A ramp is never left open by a command that ends: the flags go down first.
@@ -155,28 +155,29 @@ class Engine:
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except RolloutError as error:
-            if record.phase == "read-switch":
-                self._p.flags.lower(record.epoch)
+            if pulse.record.phase == "read-switch":
+                self._p.flags.lower(pulse.record.epoch)
             if isinstance(error, Held):
                 return Outcome(Result.HELD, error.seen, error.expected, error.next)
-            self.record(replace(record, intent=None), EventKind.FAILED, error.seen, step=step_key(step))
+            self.record(replace(pulse.record, intent=None), EventKind.FAILED, error.seen, step=step_key(step))
             raise
 
-    def _gate(self, record: Record, pulse: Pulse, step: Step) -> Outcome | None:
+    def _gate(self, pulse: Pulse, step: Step) -> Outcome | None:
         """What keeps the step from beginning; None when nothing does. A refusal that waiting does not mend is recorded
         and raised."""
         try:
             held = wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step)
-            return held or loss_before(step, record, self._p.observer)
+            return held or loss_before(step, pulse.record, self._p.observer)
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except Held as held:
             return Outcome(Result.HELD, held.seen, held.expected, held.next)
         except RolloutError as refusal:
-            self.record(record, EventKind.FAILED, refusal.seen, step=step_key(step))
+            self.record(pulse.record, EventKind.FAILED, refusal.seen, step=step_key(step))
             raise
 
-    def _after(self, record: Record, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
+    def _after(self, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
+        record = pulse.record
         match outcome.result:
             case Result.DONE:
                 return self._settled(record, step, outcome)
@@ -244,12 +245,20 @@ class Engine:
         return Paused(saved, f"{record.phase} is paused by {ask.who} in {step_key(step)}; progress is kept")
 
     def _held(self, record: Record, step: Step, outcome: Outcome) -> Held:
-        self.record(record, EventKind.HELD, outcome.note, step=step_key(step), outcome=outcome)
+        at = self._p.clock.now()
+        held = self.record(record, EventKind.HELD, outcome.note, step=step_key(step), outcome=outcome)
+        found = stuck(held, None, None, at, self._p.runbook.limits.max_wait_s)
+        if found is not None and not held.stuck_told:
+            self._stuck(held, found)
         return Held(
             f"{record.phase} held before {step_key(step)}: {outcome.note}",
             outcome.expected or "every check passes within max_wait",
             outcome.next or f"rollout check, then the same command again: {again(record)}",
         )
+
+    def _stuck(self, record: Record, found: Stuck) -> Record:
+        note = f"{found}: {record.note}" if record.held_since is not None else str(found)
+        return self.record(record, EventKind.STUCK, note, step=step_key(record.intent) if record.intent else "")
 
     def _fails(self, record: Record, outcome: Outcome) -> PhaseFailed:
         self.record(replace(record, intent=None), EventKind.FAILED, outcome.note, outcome=outcome)

@@ -44,7 +44,7 @@ class Seen(Enum):
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on
-    purpose."""
+    purpose. ``still_s``: for how long ``done`` has not moved; whoever tells the progress fills it in."""
 
     done: int = 0
     total: int = 0
@@ -56,6 +56,12 @@ class Progress:
     throttled_s: float = 0.0
     throttled_by: str = ""
     elapsed_s: float = 0.0
+    still_s: float = 0.0
+
+    @property
+    def moved_to(self) -> tuple[str, int]:
+        """What moves while the work does: past its total nothing is done any more, however time goes on."""
+        return self.unit, min(self.done, self.total) if self.total else self.done
 
     @property
     def eta_s(self) -> float | None:

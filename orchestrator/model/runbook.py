@@ -14,6 +14,8 @@ from orchestrator.model.window import Window
 # Gates that exist in every runbook, by their kind: rows that do not correspond, a mirror that does not stand as it was
 # installed, rows that break an invariant.
 OWN_GATES = ("drift", "mirror", "invariants")
+# Those of them that look at every row.
+PASSES = ("drift", "invariants")
 Engine = Literal["auto", "native", "gh-ost"]
 ShadowDriver = Literal["triggers", "flag"]
 

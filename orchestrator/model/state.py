@@ -6,16 +6,12 @@ What is asked for (a request in the store) and what is reached (the state here) 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Literal
 
 from orchestrator.model.contract import TableName
-from orchestrator.model.facts import MismatchClass
-from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
@@ -50,6 +46,7 @@ class EventKind(Enum):
     NEEDS_HUMAN = "needs-human"
     FINISHED = "finished"
     SETTINGS_CHANGED = "settings-changed"
+    STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +92,22 @@ def _edges() -> tuple[Edge, ...]:
         Edge(x, e.ABORTED, s.PAUSED, "An abort is asked for while no command runs.")
         for x in (s.HELD, s.PAUSED, s.ROLLED_BACK, s.DONE, s.NEEDS_HUMAN)
     )
-    return rest + settings + aborts
+    lost = tuple(
+        Edge(x, e.WENT_BACK, s.ROLLED_BACK, "A check or gate failed while readers were watched after the last stage.")
+        for x in (s.HELD, s.PAUSED, s.DONE, s.NEEDS_HUMAN)
+    )
+    still = tuple(
+        Edge(x, e.STUCK, x, "It has held, or stood still, for too long; told once.") for x in (s.RUNNING, s.HELD)
+    )
+    return rest + settings + aborts + lost + still
 
 
 EDGES: tuple[Edge, ...] = _edges()
 _TABLE = {(edge.before, edge.kind): edge for edge in EDGES}
 _MIRRORING = ("install-trigger", "raise-double-writes")
-QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD})
+QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD, EventKind.STUCK})
+# While nothing but these comes, what is held goes on being held.
+_NO_STEP = QUIET_KINDS | {EventKind.STARTED, EventKind.SETTINGS_CHANGED}
 
 
 class ForbiddenTransition(Exception):
@@ -149,6 +155,8 @@ class Record:
     ``columns_added``, ``indexes_added``, ``foreign_keys_added``, ``checks_added`` and ``columns_renamed`` (by their old
     names) are what ddl did: all else of the contract was there, and is somebody's. ``trial``: what the last trial of
     the mirror showed, "" before the first. ``mirror``: as what the mirror was put up, "" while none of ours stands.
+    ``held_since``: since when ``held_step`` is held, however often it was tried. ``stuck_told``: that it is stuck was
+    told.
     """
 
     id: str
@@ -181,6 +189,9 @@ class Record:
     note: str = ""
     trial: str = ""
     mirror: Literal["", "triggers", "flag"] = ""
+    held_since: datetime | None = None
+    held_step: str = ""
+    stuck_told: bool = False
 
     @property
     def next_phase(self) -> str | None:
@@ -193,6 +204,11 @@ class Record:
         if self.phase == FINISH and self.mirror_goes:
             return False
         return "shadow-write" in self.done or any(s.startswith(_MIRRORING) for s in self.done_steps)
+
+    @property
+    def readers_due(self) -> bool:
+        """Whether the ramp was passed and holds: all readers are on the new column, and stay there."""
+        return "read-switch" in self.done
 
     @property
     def mirror_goes(self) -> bool:
@@ -220,6 +236,7 @@ def move(record: Record, event: Event) -> Record:
     Changes that an event brings besides (done steps, intent, walk …) are made by the caller with ``replace`` before.
     Raises ForbiddenTransition.
     """
+    stays = event.kind in _NO_STEP or (event.kind is EventKind.STEP_DONE and event.step != record.held_step)
     edge = _TABLE.get((record.state, event.kind))
     if edge is None:
         raise ForbiddenTransition(f"{event.kind.value} cannot happen while {record.state.value}")
@@ -231,7 +248,12 @@ def move(record: Record, event: Event) -> Record:
         revision=record.revision + 1,
         transitions=record.transitions + counted,
         note=event.note or record.note,
+        held_since=record.held_since if stays else None,
+        held_step=record.held_step if stays else "",
+        stuck_told=event.kind is EventKind.STUCK or (record.stuck_told and stays),
     )
+    if event.kind is EventKind.HELD and record.held_since is None:
+        moved = replace(moved, held_since=event.at, held_step=event.step)
     return replace(moved, phases=_phase_lines(moved, event))
 
 
@@ -281,20 +303,3 @@ class Holder:
     since: datetime
     counter: int
     epoch: int
-
-
-def remaining(record: Record, ddl: RollbackDdl) -> tuple[str, ...]:
-    """The forward phases that still hold after a rollback to ``record.target`` ("" = all the way)."""
-    if record.target:
-        return tuple(p for p in record.done if FORWARD.index(p) <= FORWARD.index(record.target))
-    return tuple(p for p in record.done if p == "ddl" and ddl is RollbackDdl.KEEP)
-
-
-def unaccepted(classes: Iterable[MismatchClass], accepted: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """(class, rows) of the loss that nobody accepted, or not in this number: a class counts over all its mappings."""
-    lost, limits = Counter[str](), Counter[str]()
-    for found in classes:
-        lost[found.name] += found.rows
-    for name, rows in accepted:
-        limits[name] += rows
-    return tuple((name, rows) for name, rows in lost.items() if rows > limits[name])

@@ -43,6 +43,16 @@ from orchestrator.model.mirror_step import (
     Truth,
     TryMirror,
 )
+from orchestrator.model.reads_step import (
+    CloseRollout,
+    KeepFlags,
+    LowerFlags,
+    MeasureBaselines,
+    OpenWrites,
+    ReadsStep,
+    SetPercent,
+    WatchReaders,
+)
 
 __all__ = [
     "AddCheck",
@@ -91,6 +101,7 @@ __all__ = [
     "TryDdl",
     "TryMirror",
     "WaitStep",
+    "WatchReaders",
     "step_class",
     "step_key",
     "working_class",
@@ -142,11 +153,10 @@ class Compare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """Time passes under watch; the checks of ``purpose`` run on every beat."""
+    """Time passes under watch of the checks: only what passes in which all of them pass counts."""
 
     kind: Literal["soak"] = "soak"
     seconds: float
-    purpose: Literal["shadow-write", "verify"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,52 +165,6 @@ class CatchUp:
 
     kind: Literal["catch-up"] = "catch-up"
     seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureBaselines:
-    """Sample each gate before anything moves, and keep the figures that ``max_increase`` is measured against."""
-
-    kind: Literal["measure-baselines"] = "measure-baselines"
-    gates: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenWrites:
-    """The new application may write new columns, readers stay at 0 %."""
-
-    kind: Literal["open-writes"] = "open-writes"
-    ttl_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetPercent:
-    """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch.
-
-    ``ttl_s`` None: there is no such switch, and a lost watcher leaves readers where they are.
-    ``baselines``: the figure of each gate before anything moved."""
-
-    kind: Literal["set-percent"] = "set-percent"
-    percent: int
-    hold_s: float
-    ttl_s: float | None
-    gates: tuple[str, ...]
-    baselines: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepFlags:
-    """The last step passed its hold: the flags never expire from here on."""
-
-    kind: Literal["keep-flags"] = "keep-flags"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LowerFlags:
-    """Readers to 0 % and new writes closed, at once."""
-
-    kind: Literal["lower-flags"] = "lower-flags"
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,15 +197,7 @@ class Quiet:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseRollout:
-    """The flag row stays, at 100 % and never expiring; positions and requests go."""
-
-    kind: Literal["close-rollout"] = "close-rollout"
-
-
 RowsStep = Fill | Compare
-ReadsStep = OpenWrites | SetPercent | KeepFlags | LowerFlags | MeasureBaselines | CloseRollout
 WaitStep = Soak | CatchUp | Drain | Quiet
 Step = DdlStep | RowsStep | TryMirror | TriggerStep | FlagMirrorStep | ProveDoubleWrites | ReadsStep | WaitStep
 
@@ -259,7 +215,7 @@ def step_class(step: Step) -> StepClass:
             return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey() | CountDuplicates():
             return StepClass.ROWS
-        case OpenWrites() | SetPercent() | KeepFlags() | Soak() | ProveDoubleWrites():
+        case OpenWrites() | SetPercent() | KeepFlags() | WatchReaders() | Soak() | ProveDoubleWrites():
             return StepClass.READS
         case LowerFlags():
             return StepClass.URGENT

@@ -195,7 +195,8 @@ class Guard:
                 done, total = flight.work
                 note = "building" if flight.building else "waiting for the server"
                 elapsed_s = self._site.clock.monotonic() - tally.began_at
-                unit = "pages" if total else ""
+                # A server that does not tell how far a build is: then it is as far as it has taken.
+                done, unit = (done, "pages") if total else (round(elapsed_s), "s")
                 signal = beat(Progress(done=done, total=total, unit=unit, note=note, elapsed_s=elapsed_s))
                 if signal.kind not in (SignalKind.GO, SignalKind.HOLD) and asked is None:
                     asked = stopping(signal)

@@ -57,7 +57,7 @@ _DISK_EVERY_S = 5.0
 _SHAPE_EVERY_S = 5.0
 _VALUES_MAX_ROWS = 2_000_000
 _VALUES_MAX_S = 30.0
-_BY_RECORD = frozenset({Need.SERVER, Need.MIRROR})
+_BY_RECORD = frozenset({Need.SERVER, Need.MIRROR, Need.FLAG})
 ReadRecord = Callable[[], Record | None]
 _SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
 
@@ -124,15 +124,15 @@ class MysqlObserver:
             record = self._read_record()
         except RolloutError:
             return {"began_on": None}
-        due = record is not None and record.mirror_due
-        return {"began_on": record.server_uuid if record is not None else "", "mirror_due": due}
+        if record is None:
+            return {"began_on": "", "mirror_due": False}
+        return {"began_on": record.server_uuid, "mirror_due": record.mirror_due, "readers_due": record.readers_due}
 
     def close(self) -> None:
         """Close every session, also those with replicas."""
         self._replicas.close()
-        for session in (self._looking, self._scanning):
-            if session is not None:
-                session.close()
+        for session in filter(None, (self._looking, self._scanning)):
+            session.close()
         self._looking = self._scanning = None
 
     def _reading(self, need: Need) -> Reading[Any]:

@@ -4,7 +4,6 @@ units."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -12,17 +11,15 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from orchestrator.errors import RolloutError
-from orchestrator.model.facts import Facts
-from orchestrator.model.outcome import Progress
-from orchestrator.model.state import FORWARD, Record, State
+from orchestrator.model.state import FORWARD, State
+from orchestrator.model.stuck import StuckBy
+from orchestrator.telemetry.snapshot import Snapshot
 
-Snapshot = tuple[Record, tuple[Progress, datetime] | None, Facts | None]
 _LABELS = ["rollout"]
 
 
 class RolloutCollector(Collector):
-    """``snapshot`` reads all rollouts of the store, the progress of each, and (of the one whose runbook we have)
-    facts."""
+    """``snapshot`` reads all rollouts of the store."""
 
     def __init__(self, snapshot: Callable[[], Sequence[Snapshot]]) -> None:
         self._snapshot = snapshot
@@ -40,6 +37,7 @@ class RolloutCollector(Collector):
         yield from _state(snapshots)
         yield from _progress(snapshots)
         yield from _facts(snapshots)
+        yield from _stuck(snapshots)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str] = _LABELS) -> GaugeMetricFamily:
@@ -50,13 +48,25 @@ def _state(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
     state = _gauge("state", "1 for the state that the rollout is in", ["rollout", "state"])
     phase = _gauge("phase_done", "1 for each forward stage that is done", ["rollout", "phase"])
     revision = _gauge("revision", "Revision of the record; grows with every event")
-    for record, _, _ in snapshots:
+    drift = _gauge("drift_rows", "Rows that the last comparison found wrong")
+    for seen in snapshots:
+        record = seen.record
         for each in State:
             state.add_metric([record.id, each.value], float(record.state is each))
         for name in FORWARD:
             phase.add_metric([record.id, name], float(name in record.done))
         revision.add_metric([record.id], record.revision)
-    yield from (state, phase, revision)
+        if seen.drift is not None:
+            drift.add_metric([record.id], seen.drift)
+    yield from (state, phase, revision, drift)
+
+
+def _stuck(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
+    stuck = _gauge("stuck", "1 when it does not move for longer than max_wait, by why", ["rollout", "reason"])
+    for seen in snapshots:
+        for by in StuckBy if seen.ours else ():
+            stuck.add_metric([seen.record.id, by.value], float(seen.stuck is not None and seen.stuck.by is by))
+    yield stuck
 
 
 def _progress(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
@@ -65,10 +75,11 @@ def _progress(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
     rate = _gauge("progress_rate_per_second", "Units per second of the running step")
     throttled = _gauge("throttled_seconds", "Seconds that the running step waited on purpose")
     at = _gauge("progress_timestamp_seconds", "When the progress was last reported")
-    for record, progress, _ in snapshots:
-        if progress is None:
+    for seen in snapshots:
+        record = seen.record
+        if seen.told is None:
             continue
-        told, when = progress
+        told, when = seen.told
         rows.add_metric([record.id], told.done)
         total.add_metric([record.id], told.total)
         rate.add_metric([record.id], told.rate_per_s)
@@ -82,7 +93,8 @@ def _facts(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
     percent = _gauge("read_percent", "Percent of readers that the flag puts on the new column now")
     writes = _gauge("new_writes", "1 while the new application may write new columns")
     lag = _gauge("replication_lag_seconds", "Lag of each replica", ["rollout", "replica"])
-    for record, _, facts in snapshots:
+    for seen in snapshots:
+        record, facts = seen.record, seen.facts
         if facts is None:
             continue
         if facts.mirror is not None and facts.mirror.value is not None:

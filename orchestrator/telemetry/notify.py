@@ -1,5 +1,8 @@
 """Calls the runbook's command with one JSON event when somebody should look: on a hold, a way back, a finish, a
-question."""
+question.
+
+A hold calls once, and once more when it has become too long: not each time that a supervisor tries again.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ TOLD = frozenset(
         EventKind.FAILED,
         EventKind.NEEDS_HUMAN,
         EventKind.FINISHED,
+        EventKind.STUCK,
     }
 )
 _TIMEOUT_S = 10.0
@@ -31,7 +35,7 @@ class Notifier:
         self._argv = argv
 
     def event(self, record: Record, event: Event) -> None:
-        if not self._argv or event.kind not in TOLD:
+        if not self._argv or event.kind not in TOLD or _again(record, event):
             return
         text = json.dumps(event_words(record, event), ensure_ascii=False)
         try:
@@ -42,3 +46,8 @@ class Notifier:
         if problem:
             with suppress(OSError, ValueError):
                 sys.stderr.write(f"notify: {self._argv[0]} failed ({problem}); the rollout goes on\n")
+
+
+def _again(record: Record, event: Event) -> bool:
+    """Whether it is one more hold of an episode that somebody was called for."""
+    return event.kind is EventKind.HELD and record.held_since != event.at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -39,10 +40,18 @@ def test_75_while_somebody_holds_the_table_who_is_named_and_0_when_he_lets_go(he
         status = here.terminal.run("status", "--json").json
         assert (status["state"], status["phase"], status["who_must_act"]) == ("held", "ddl", "operator")
         assert status["next_command"] == "rollout next --phase ddl"
+        # max_wait is one second here: by now it holds for too long, whoever tries again.
+        here.terminal.run("next", "-y", expect=75)
+        here.terminal.run("next", "-y", expect=75)
+        assert here.terminal.run("status", "--json").json["stuck"] == "held"
+        assert "\n stuck: checks hold the next step for " in here.terminal.run("status").out
+        told = [json.loads(line) for line in here.terminal.run("history", "--json").out.splitlines()]
+        assert [e["event"] for e in told if e["event"] in ("held", "stuck")] == ["held", "stuck", "held", "held"]
         verdicts = {c["name"]: c["verdict"] for c in here.terminal.run("check", "--json", expect=75).json["checks"]}
         assert verdicts["metadata-locks"] == "hold"
         assert set(verdicts.values()) == {"hold", "pass"}
     here.terminal.run("next", "--phase", "ddl", "-y")
+    assert here.terminal.run("status", "--json").json["stuck"] is None
 
 
 def test_0_for_requests_where_nothing_was_begun_and_nothing_is_made(here: Small) -> None:

@@ -91,7 +91,7 @@ def test_a_killed_command_typed_again_ends_the_same(first: int, second: int) -> 
     assert stage.world.ever_unsafe == []
 
 
-@given(st.sampled_from(["set-percent:25", "set-percent:100", "compare:verify", "soak", "compare:newest"]))
+@given(st.sampled_from(["set-percent:25", "set-percent:100", "compare:verify", "watch-readers", "compare:newest"]))
 def test_a_failure_while_readers_may_be_on_the_new_column_takes_them_back(key: str) -> None:
     stage = Stage()
     for phase in FORWARD[:3]:

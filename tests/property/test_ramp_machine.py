@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from orchestrator.checks.flag_alive import FlagAlive
 from orchestrator.engine import Paused
 from orchestrator.errors import Held, PhaseFailed, RolloutError, UsageError
 from orchestrator.model.outcome import Outcome, Result
@@ -39,9 +40,8 @@ RESULTS = (Result.BACK, Result.HELD, Result.FAILED, Result.UNKNOWN)
 class Ramp(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage()
+        self.stage = Stage(checks=(FlagAlive(),))
         self.world = self.stage.world
-        self.lowered_by_hand = False
 
     @initialize(stages=st.sampled_from([0, 3, 3, 4]))
     def some_stages_are_done(self, stages: int) -> None:
@@ -69,6 +69,14 @@ class Ramp(RuleBasedStateMachine):
         if whole:
             assert self.world.effective() == 0, "a rollback never ends with readers on the new column"
             assert not self.world.new_writes
+
+    @rule(happens=st.sampled_from(HAPPENS), at=st.integers(1, 16), fails=st.booleans())
+    def watches_afterwards(self, happens: str, at: int, fails: bool) -> None:
+        """Whatever happens meanwhile; the watch is ended by a signal in the end."""
+        if fails:
+            self.stage.driver.fail["watch-readers"] = Outcome(Result.BACK, "a gate")
+        if self.stage.store.load("orders") is not None:
+            self._typed(self.stage.commands.watch, happens, at, ends_at=20)
 
     @rule()
     def types_abort(self) -> None:
@@ -108,18 +116,24 @@ class Ramp(RuleBasedStateMachine):
     def _forward(self) -> None:
         for _ in range(20):
             if self.stage.store.load("orders") is not None and self.stage.record.done == FORWARD:
-                return
-            self._typed(lambda: self.stage.commands.next(None), "nothing", 1)
+                # Flags that were lowered behind the last look are seen by whoever watches.
+                if self._typed(self.stage.commands.watch, "nothing", 1, ends_at=20):
+                    return
+            else:
+                self._typed(lambda: self.stage.commands.next(None), "nothing", 1)
             self.world.now_s += TTL_S + 1
 
-    def _typed(self, command: Callable[[], object], happens: str, at: int) -> bool:
-        """Whether the command came to its own end. One that stopped in the stages of the flags left readers back."""
-        left = [at]
+    def _typed(self, command: Callable[[], object], happens: str, at: int, ends_at: int = 0) -> bool:
+        """Whether the command came to its own end. One that stopped in the stages of the flags left readers back.
+        ``ends_at``: a signal comes then."""
+        moments = [0]
 
         def now(where: str = "") -> None:
-            left[0] -= 1
-            if left[0] == 0:
+            moments[0] += 1
+            if moments[0] == at:
                 self._happens(happens, where)
+            if moments[0] == ends_at:
+                self.stage.ask = Ask.PAUSE
 
         self.stage.dies, self.world.interfere = now, now
         before = self.stage.store.load("orders")
@@ -150,10 +164,8 @@ class Ramp(RuleBasedStateMachine):
             case "pause" | "abort":
                 self.stage.ask = Ask(happens)
             case "lowered":
-                # Whoever lowers a flag that is kept (rollback, abort) writes the record too.
-                record = self.stage.store.load("orders")
-                if record is None or "read-switch" not in record.done:
-                    self.stage.flags.lower(None)
+                # By a command that dies before it can write so into the record.
+                self.stage.flags.lower(None)
             case "freezes":
                 self.world.now_s += TTL_S + 10
                 self.world.look()

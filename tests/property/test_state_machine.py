@@ -88,6 +88,9 @@ def test_a_move_touches_nothing_but_state_and_counters(order: list[tuple[EventKi
             transitions=0,
             note=first.note,
             phases=first.phases,
+            held_since=None,
+            held_step="",
+            stuck_told=False,
         )
         assert same == first
 

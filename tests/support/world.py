@@ -28,13 +28,13 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
-from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, SignalKind, stopped_by
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, SignalKind, goes_on, stopped_by
 from orchestrator.model.runbook import PhaseSettings, Runbook
 from orchestrator.model.state import Ask, Record
 from orchestrator.model.step import Step, step_key
 from orchestrator.model.types import ColumnType
 from orchestrator.model.verdict import Verdict
-from orchestrator.ports import Beat
+from orchestrator.ports import Beat, Check
 from orchestrator.store.memory import MemoryStore
 from tests.support.shapes import plain_shape
 
@@ -153,9 +153,10 @@ class WorldFlags:
 
 
 class WorldObserver:
-    def __init__(self, world: World, flags: WorldFlags) -> None:
+    def __init__(self, world: World, flags: WorldFlags, record: Callable[[], Record | None]) -> None:
         self._w = world
         self._flags = flags
+        self._record = record
 
     def look(self, needs: frozenset[Need]) -> Facts:
         def of(value: Any) -> Reading[Any]:
@@ -172,6 +173,7 @@ class WorldObserver:
             values=of(ValueScan(0, True, ())),
             meter=of(MeterFacts(lost)),
             positions=of(()),
+            readers_due=(record := self._record()) is not None and record.readers_due,
         )
 
     def _shape(self) -> Shape:
@@ -250,6 +252,8 @@ class WorldDriver:
                 self._flags.open(beat.epoch, step.ttl_s)
             case "set-percent":
                 return self._hold(step, beat)
+            case "watch-readers":
+                return self._watch(step, beat)
             case "keep-flags":
                 if not self._flags.keep(beat.epoch, 100):
                     return Outcome(Result.BACK, "the flag is gone")
@@ -272,6 +276,16 @@ class WorldDriver:
                 return stopped_by(signal)
             if not self._flags.renew(beat.epoch, step.percent, step.ttl_s):
                 return Outcome(Result.BACK, "the flag is gone")
+        return Outcome(Result.DONE)
+
+    def _watch(self, step: Any, beat: Beat) -> Outcome:
+        passed_s = 0.0
+        while step.seconds is None or passed_s < step.seconds:
+            self._clock.sleep(1.0)
+            passed_s += 1.0
+            signal = beat(Progress())
+            if not goes_on(signal):
+                return stopped_by(signal)
         return Outcome(Result.DONE)
 
     def observe(self, step: Step) -> Seen:
@@ -325,6 +339,7 @@ KINDS = [
     "open-writes",
     "set-percent",
     "keep-flags",
+    "watch-readers",
     "lower-flags",
     "measure-baselines",
     "close-rollout",
@@ -339,11 +354,12 @@ class Stage:
     runbook: Runbook = RUNBOOK
     dies: Callable[[str], None] = lambda where: None
     ask: Ask | None = None
+    checks: tuple[Check, ...] = ()
 
     def __post_init__(self) -> None:
         self.clock = WorldClock(self.world)
         self.flags = WorldFlags(self.world)
-        self.observer = WorldObserver(self.world, self.flags)
+        self.observer = WorldObserver(self.world, self.flags, lambda: self.store.load(self.runbook.id))
         self.driver = WorldDriver(self.world, self.flags, self.clock, lambda where: self.dies(where))
         self.store = MemoryStore(self.clock)
         self.events: list[str] = []
@@ -355,7 +371,7 @@ class Stage:
             observer=self.observer,
             flags=self.flags,
             drivers=dict.fromkeys(KINDS, self.driver),
-            judge=Judge((), self.runbook.limits, self.observer, self.clock),
+            judge=Judge(self.checks, self.runbook.limits, self.observer, self.clock),
             forward=phases.FORWARD,
             rollback=phases.Rollback(),
             finish=lambda waived: phases.Finish(evidence_waived=waived),

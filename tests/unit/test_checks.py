@@ -116,7 +116,7 @@ GOOD = Facts(
     flag=Reading(NOW, FlagFacts(True, True, 25, False, 60.0, 1)),
     began_on="uuid-1",
 )
-READINGS = [f.name for f in fields(Facts) if f.name not in ("began_on", "mirror_due")]
+READINGS = [f.name for f in fields(Facts) if f.name not in ("began_on", "mirror_due", "readers_due")]
 CHECKS = all_checks(RUNBOOK)
 NAMES = [c.name for c in CHECKS]
 

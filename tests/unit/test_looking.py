@@ -34,7 +34,7 @@ class Gone(StringIO):
 def test_a_terminal_that_went_away_stops_nothing(watcher: Drawn | Plain) -> None:
     stage = Stage()
     stage.commands.next("ddl")
-    soak = Soak(seconds=1, purpose="verify")
+    soak = Soak(seconds=1)
     for tell in (
         lambda: watcher.progress(stage.record, soak, Progress(), GO),
         lambda: watcher.waiting(stage.record, (), 1.0),

@@ -12,8 +12,9 @@ from orchestrator.model.contract import ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import MismatchClass, Reading, ServerFacts
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.model.state import State, unaccepted
+from orchestrator.model.state import State
 from orchestrator.model.step import AddForeignKey, AddIndex, Step, step_key
+from orchestrator.model.way_back import unaccepted
 from phases.rollback import Rollback
 from tests.support.shapes import plain_shape
 from tests.support.world import CONTRACT, RUNBOOK, TABLE, Died, Stage

@@ -47,6 +47,7 @@ ALL_KINDS = {
     "open-writes",
     "set-percent",
     "keep-flags",
+    "watch-readers",
     "lower-flags",
     "drain",
     "quiet",

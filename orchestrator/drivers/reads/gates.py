@@ -10,7 +10,7 @@ from orchestrator.drivers.reads.prometheus import PrometheusProbe
 from orchestrator.model.facts import DriftFacts, MirrorFacts, Need, Reading
 from orchestrator.model.gate import GateRun
 from orchestrator.model.outcome import Progress
-from orchestrator.model.runbook import GateSpec
+from orchestrator.model.runbook import PASSES, GateSpec
 from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.probe import NumberProbe
@@ -20,7 +20,6 @@ from orchestrator.ports import Sampling
 _ENDS_WITHIN_S = 5.0
 # What a sample may take above its time-outs before nobody waits for it any more.
 _GRACE_S = 2.0
-_PASSES = ("drift", "invariants")
 
 
 class Gates:
@@ -32,9 +31,14 @@ class Gates:
         self._sql = NumberProbe(site)
         self._prometheus = PrometheusProbe(site.runbook.prometheus)
         self._ended = threading.Event()
-        self._observer = observer(lambda _: not self._ended.is_set())
+        self._observer = observer(self._goes_on)
+        self.rows_seen = 0
         self._threads: dict[str, threading.Thread] = {}
         self._clock = site.clock
+
+    def _goes_on(self, progress: Progress) -> bool:
+        self.rows_seen = progress.done
+        return not self._ended.is_set()
 
     def begin(self, gate: GateSpec) -> Sampling:
         """Begin one sample in a thread of its own; while an earlier one of the gate is still under way there is none.
@@ -49,7 +53,7 @@ class Gates:
         self._threads[gate.name] = thread
         thread.start()
         late_s = gate.timeout_s * (2 if gate.sample_size else 1) + _GRACE_S
-        late_at = float("inf") if gate.kind in _PASSES else self._clock.monotonic() + late_s
+        late_at = float("inf") if gate.kind in PASSES else self._clock.monotonic() + late_s
 
         def ask() -> float | str | None:
             if not thread.is_alive():

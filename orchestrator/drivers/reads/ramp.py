@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orchestrator.model.gate import GateRun, GateWord
+from orchestrator.drivers.reads.analysis import Analysis
+from orchestrator.model.gate import GateRun
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
 from orchestrator.model.step import (
     CloseRollout,
@@ -18,11 +19,12 @@ from orchestrator.model.step import (
     OpenWrites,
     ReadsStep,
     SetPercent,
+    WatchReaders,
 )
 from orchestrator.model.window import Window
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import flag as flag_sql
-from orchestrator.ports import Beat, Flags, GateRunner, Sampling
+from orchestrator.ports import Beat, Flags, GateRunner
 
 _TICK_S = 0.25
 # A row is written each time: often enough to notice within a second that somebody lowered it.
@@ -58,6 +60,9 @@ class RampDriver:
                 return (*row, *self._flags.beside(True, step.percent), held)
             case KeepFlags():
                 return flag_sql.describe_keep(self._runbook.id, self._runbook.phases.percents[-1], self._schema)
+            case WatchReaders():
+                lasts = "until finish" if step.seconds is None else f"{step.seconds:g} s"
+                return (f"-- {lasts} under watch, gates at a lower rate: {', '.join(step.gates)}",)
             case LowerFlags():
                 return (*self._flags.beside(False, 0), *flag_sql.describe_lower(self._runbook.id, self._schema))
             case MeasureBaselines():
@@ -77,6 +82,8 @@ class RampDriver:
                 if not self._flags.keep(beat.epoch, last):
                     return self._lost(beat)
                 return Outcome(Result.DONE, f"readers are on the new column ({last} %), the flag does not expire")
+            case WatchReaders():
+                return self._keep_watch(step, beat)
             case LowerFlags():
                 self._flags.lower(beat.epoch)
                 return Outcome(Result.DONE, f"readers are at 0 %, new_writes is closed: {step.why}")
@@ -111,7 +118,8 @@ class RampDriver:
                     return stopped_by(signal)
                 sampling = self._gates.begin(run.spec)
                 while (taken := sampling()) is None:
-                    signal = self._wait(beat, self._clock.monotonic() + _TICK_S, Progress(note=f"measuring {name}"))
+                    progress = Progress(done=self._gates.rows_seen, note=f"measuring {name}")
+                    signal = self._wait(beat, self._clock.monotonic() + _TICK_S, progress)
                     if signal is not None:
                         return stopped_by(signal)
                 run = run.with_sample(taken, self._clock.monotonic())
@@ -161,12 +169,11 @@ class RampDriver:
 
     def _watch(self, step: SetPercent, beat: Beat, words: str, window: Window | None = None) -> Outcome:
         """Renew, listen and judge until the hold time is over and every gate passes, or until ``window`` opens."""
-        runs = [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
-        under_way: dict[str, Sampling] = {}
+        analysis = Analysis(self._runs(step), self._gates)
         held_s, last = 0.0, self._clock.monotonic()
         renewed_at = last
         while True:
-            signal = beat(_progress(step, held_s, words, runs))
+            signal = beat(self._progress(held_s, step.hold_s, words, analysis))
             if not goes_on(signal):
                 return self._down(beat, signal)
             now = self._clock.monotonic()
@@ -176,36 +183,48 @@ class RampDriver:
                     return self._lost(beat)
             # Time in which a check holds is no time in which the step was proven.
             held_s, last = (held_s + now - last if signal.kind is SignalKind.GO else held_s), now
-            runs = [self._sampled(r, under_way, now) for r in runs]
-            bad = [r for r in runs if r.word in (GateWord.FAIL, GateWord.CANNOT_SAY)]
-            if bad:
-                return self._failed(beat, bad, runs)
+            analysis.look(now)
+            if analysis.bad:
+                return self._failed(beat, analysis)
             if window is not None:
-                if window.opens_in_s(self._clock.now()) <= 0 and not under_way:
+                if window.opens_in_s(self._clock.now()) <= 0 and analysis.at_rest:
                     return Outcome(Result.DONE)
-            elif held_s >= step.hold_s and not under_way and all(r.word is GateWord.PASS for r in runs):
+            elif held_s >= step.hold_s and analysis.passes:
                 return Outcome(Result.DONE, f"{step.percent} % held {held_s:.0f} s")
             self._clock.sleep(_TICK_S)
 
-    def _sampled(self, run: GateRun, under_way: dict[str, Sampling], now: float) -> GateRun:
-        """The run with its sample when that has come; one that is due is begun. Nobody waits for it here: the flag is
-        renewed, and everybody is heard, while a gate looks at every row."""
-        name = run.spec.name
-        if name not in under_way:
-            if now >= run.due_at:
-                under_way[name] = self._gates.begin(run.spec)
-            return run
-        taken = under_way[name]()
-        if taken is None:
-            return run
-        del under_way[name]
-        return run.with_sample(taken, now)
+    def _keep_watch(self, step: WatchReaders, beat: Beat) -> Outcome:
+        """As a percent step is watched, at the lower rate; the flag does not expire here, and is not renewed."""
+        analysis = Analysis(self._runs(step), self._gates, slow=True)
+        passed_s, last = 0.0, self._clock.monotonic()
+        while True:
+            signal = beat(self._progress(passed_s, step.seconds or 0.0, "watched", analysis))
+            if not goes_on(signal):
+                return stopped_by(signal)
+            now = self._clock.monotonic()
+            passed_s, last = (passed_s + now - last if signal.kind is SignalKind.GO else passed_s), now
+            analysis.look(now)
+            if analysis.bad:
+                return self._failed(beat, analysis)
+            if step.seconds is not None and passed_s >= step.seconds and analysis.passes:
+                return Outcome(Result.DONE, f"{passed_s:.0f} s under watch", figures={"seconds": passed_s})
+            self._clock.sleep(_TICK_S)
 
-    def _failed(self, beat: Beat, bad: list[GateRun], runs: list[GateRun]) -> Outcome:
+    def _progress(self, passed_s: float, wanted_s: float, words: str, analysis: Analysis) -> Progress:
+        """Seconds of the step; when these are over and a pass over the rows is not, its rows."""
+        note = f"{words}  {analysis.words}"
+        if passed_s >= wanted_s > 0 and analysis.in_a_pass:
+            return Progress(done=self._gates.rows_seen, note=f"{note}, by a pass over every row", elapsed_s=passed_s)
+        return Progress(round(passed_s), round(wanted_s), "s", 1.0, note, elapsed_s=passed_s)
+
+    def _runs(self, step: SetPercent | WatchReaders) -> list[GateRun]:
+        return [GateRun(self._runbook.gate(name), dict(step.baselines).get(name)) for name in step.gates]
+
+    def _failed(self, beat: Beat, analysis: Analysis) -> Outcome:
         self._flags.lower(beat.epoch)
-        words = "; ".join(f"gate {r.spec.name}: {r.word.value} ({r.samples[-1]})" for r in bad)
-        limits = "; ".join(f"{r.spec.name} within {r.evidence[2]}" for r in bad)
-        return Outcome(Result.BACK, words, expected=limits, evidence=tuple(r.evidence for r in runs))
+        words = "; ".join(f"gate {r.spec.name}: {r.word.value} ({r.samples[-1]})" for r in analysis.bad)
+        limits = "; ".join(f"{r.spec.name} within {r.evidence[2]}" for r in analysis.bad)
+        return Outcome(Result.BACK, words, expected=limits, evidence=tuple(r.evidence for r in analysis.runs))
 
     def _down(self, beat: Beat, signal: Signal) -> Outcome:
         """The flags go down before anything else is done, whoever asked."""
@@ -224,15 +243,3 @@ class RampDriver:
             "the flag expired or was lowered by somebody else while it was watched",
             "a flag that only this rollout moves, renewed in time",
         )
-
-
-def _progress(step: SetPercent, held_s: float, words: str, runs: list[GateRun]) -> Progress:
-    gates = ", ".join(f"{r.spec.name} {r.word.value}" for r in runs)
-    return Progress(
-        done=round(held_s),
-        total=round(step.hold_s),
-        unit="s",
-        rate_per_s=1.0,
-        note=f"{words}  {gates}",
-        elapsed_s=held_s,
-    )

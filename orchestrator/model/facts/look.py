@@ -23,7 +23,8 @@ class Facts:
     """Everything one look brought back; a reading that was not asked for is None.
 
     ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.
-    ``mirror_due``: whether the record says that the mirror stands.
+    ``mirror_due``: whether the record says that the mirror stands; ``readers_due``: and that all readers are on the new
+    column.
     """
 
     server: Reading[ServerFacts] | None = None
@@ -48,3 +49,4 @@ class Facts:
     readers: Reading[tuple[OldStatement, ...]] | None = None
     began_on: str | None = ""
     mirror_due: bool = True
+    readers_due: bool = False

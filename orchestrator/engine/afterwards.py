@@ -1,0 +1,116 @@
+"""After the last stage: readers stay on the new column until finish, and while somebody watches, a failure takes them
+back as in the ramp.
+
+Watching holds no lease and writes nothing but its progress, so that finish, rollback and verify work beside it. What it
+does at last is fenced all the same: it lowers the flags under the epoch of the record that it watched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.engine.holding import Holding
+from orchestrator.engine.leasing import leased
+from orchestrator.engine.parts import Parts
+from orchestrator.engine.pulse import GOES_BACK
+from orchestrator.engine.walk import Engine
+from orchestrator.errors import Fenced, Held
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
+from orchestrator.model.state import Record, State
+from orchestrator.model.step import StepClass, WatchReaders
+
+# Nobody holds a percent step open here: checks are looked at less often than on a beat.
+LOOK_EVERY_S = 5.0
+
+
+class Afterwards:
+    def __init__(self, parts: Parts, engine: Engine) -> None:
+        self._p = parts
+        self._engine = engine
+        self._id = parts.runbook.id
+
+    def watch(self) -> str:
+        """A sentence why there is nothing to watch any more: finished, readers moved by somebody, or a signal.
+
+        Raises PhaseFailed after readers were taken back, and Held when checks held, or could not be seen, for longer
+        than ``max_wait``: nothing was changed then.
+        """
+        while True:
+            record = self._p.store.load(self._id)
+            if record is None or (over := self._over(record)):
+                return over if record is not None else "nothing of this rollout is left"
+            if record.mirror_goes or self._p.store.holder(self._id) is not None:
+                # Somebody acts, and looks while acting; only what finish takes away is missing on purpose.
+                self._p.clock.sleep(1.0)
+                continue
+            try:
+                outcome = self._watched(record)
+            except Fenced:
+                continue  # somebody else acts by now
+            if outcome.result is Result.BACK:
+                self._goes_back(outcome)
+            elif outcome.result is not Result.PAUSED:
+                raise Held(
+                    f"readers are on the new column, and nobody can say how they fare: {outcome.note}",
+                    "checks that can be seen, and pass, within max_wait",
+                    "rollout check, then the same command again",
+                )
+
+    def _watched(self, record: Record) -> Outcome:
+        """How the watch ended; on BACK the flags are down. Raises Fenced."""
+        step = WatchReaders(seconds=None, gates=self._p.runbook.phases.gates, baselines=record.baselines)
+        outcome = self._p.drivers[step.kind].apply(step, _Glance(self._p, record, step))
+        if outcome.result is Result.BACK:
+            self._p.flags.lower(record.epoch)
+        return outcome
+
+    def _over(self, record: Record) -> str:
+        if self._p.interrupted() is not None:
+            return "readers stay on the new column; nobody watches them any more"
+        if record.state is State.FINISHED:
+            return "this rollout is finished"
+        return "" if record.readers_due else f"readers are not on the new column any more: {record.note}"
+
+    def _goes_back(self, outcome: Outcome) -> None:
+        """Raises PhaseFailed; returns when somebody else took readers back, or finished, in the meantime."""
+        with leased(self._p, patient=True) as lease:
+            fresh = self._p.store.load(self._id)
+            if fresh is not None and fresh.readers_due and fresh.state is not State.FINISHED:
+                raise self._engine.goes_back(replace(fresh, epoch=lease.epoch, phase=GOES_BACK[-1]), outcome)
+
+
+class _Glance:
+    """Implements ports.Beat without a lease. It ends the watch (PAUSE) as soon as somebody acts."""
+
+    def __init__(self, parts: Parts, record: Record, step: WatchReaders) -> None:
+        self._p = parts
+        self._record = record
+        self._step = step
+        self._looked_at = float("-inf")
+        self._holding = Holding(parts.runbook.limits.max_wait_s)
+        self._signal = GO
+
+    @property
+    def epoch(self) -> int:
+        return self._record.epoch
+
+    def __call__(self, progress: Progress) -> Signal:
+        now = self._p.clock.monotonic()
+        if self._p.interrupted() is not None:
+            self._signal = Signal(SignalKind.PAUSE, "a signal came")
+        elif now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            self._signal = self._moved() or self._judged(now)
+            self._p.store.progress(self._record.id, self.epoch, progress)
+        self._p.watcher.progress(self._record, self._step, progress, self._signal)
+        return self._signal
+
+    def _moved(self) -> Signal | None:
+        fresh = self._p.store.load(self._record.id)
+        still = fresh is not None and (fresh.revision, fresh.epoch) == (self._record.revision, self.epoch)
+        if still and self._p.store.holder(self._record.id) is None:
+            return None
+        return Signal(SignalKind.PAUSE, "somebody acts")
+
+    def _judged(self, now: float) -> Signal:
+        return self._holding.answer(self._p.judge.during(StepClass.READS), now, back=True)

@@ -1,0 +1,24 @@
+"""What a scrape shows of one rollout; apart from the exporter, whose library the other commands need not load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from orchestrator.model.facts import Facts
+from orchestrator.model.outcome import Progress
+from orchestrator.model.state import Record
+from orchestrator.model.stuck import Stuck
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One rollout at a scrape. ``facts`` and ``stuck`` only of the one whose runbook we have; ``drift``: the rows that
+    the last comparison found wrong, None before the first."""
+
+    record: Record
+    told: tuple[Progress, datetime] | None
+    drift: int | None = None
+    facts: Facts | None = None
+    ours: bool = False
+    stuck: Stuck | None = None
