@@ -19,6 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Only the demo that asks for it, the tests and the benchmarks need gh-ost.
 GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
+FLAGD := $(if $(findstring flagd,$(ARGS)),flagd)
 
 .PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long crash zombies check bench clean
 
@@ -37,11 +38,11 @@ gh-ost: .venv/.ready
 prometheus:
 	@tools/prometheus/unpack
 
-# Only one test needs it: the flag file that we write, read by OpenFeature's own provider.
+# Only the demo that asks for it and two tests: the flag file that we write, read by OpenFeature's own provider.
 flagd: .venv/.ready
 	@tools/flagd/fetch
 
-demo: server $(GHOST)
+demo: server $(GHOST) $(FLAGD)
 	@$(BIN)/rollout demo $(ARGS)
 
 test: server gh-ost prometheus flagd

@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from orchestrator.app.watch import Watch, open_watch
 from orchestrator.cli.ground import RUNBOOK, prepare, settings_for, wait_caught_up
+from orchestrator.drivers.reads.flagd import flag_names
 from orchestrator.errors import PhaseFailed
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
@@ -30,6 +31,7 @@ from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import applications as sql
 from orchestrator.runbook.shorten import write_short_copy
+from orchestrator.sandbox.flagd_reader import FlagdReader, require_provider
 from orchestrator.sandbox.pair import Pair, start_pair
 from orchestrator.sandbox.places import cache_folder, runbooks_folder
 from orchestrator.sandbox.template import OPERATOR
@@ -38,6 +40,7 @@ from orchestrator.sandbox.traffic import Traffic
 _WAIT_S = 3.0
 _BASELINE_S = 20.0
 _BROKEN_AT = 25
+Reads = Literal["flag_table", "flagd"]
 
 
 @dataclass(slots=True)
@@ -55,8 +58,9 @@ class Demo:
     file = RUNBOOK
     about = "the AiJob table"
 
-    def __init__(self, rows: int, seed: int, out: TextIO) -> None:
+    def __init__(self, rows: int, seed: int, out: TextIO, reads: Reads = "flag_table") -> None:
         self._rows = rows
+        self._reads = reads
         self._seed = seed
         self._out = out
         self._began = time.monotonic()
@@ -64,6 +68,8 @@ class Demo:
         self._done = threading.Event()
 
     def run(self) -> dict[str, Any]:
+        if self._reads == "flagd":
+            require_provider()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Leave through the same door as Ctrl-C: what was started is ended.
             signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -72,7 +78,8 @@ class Demo:
         try:
             self._say(f"A primary and a replica, {self.about} with {self._rows:,} rows, two applications.")
             pair = start_pair(folder / "pair")
-            runbook = write_short_copy(runbooks_folder() / self.file, folder / self.file, _WAIT_S)
+            flagd = folder / "flags.json" if self._reads == "flagd" else None
+            runbook = write_short_copy(runbooks_folder() / self.file, folder / self.file, _WAIT_S, flagd)
             shape = prepare(pair, runbook, self._rows, self._seed)
             return self._under_traffic(pair, runbook, shape)
         finally:
@@ -96,10 +103,11 @@ class Demo:
     def _under_traffic(self, pair: Pair, runbook: Runbook, shape: Shape) -> dict[str, Any]:
         traffic = Traffic(settings_for(pair.primary), runbook, shape, seed=self._seed)
         watch = open_watch(runbook, settings_for(pair.primary))
+        flag = self._flag(runbook)
         lag = threading.Thread(target=self._watch_lag, args=(watch,), daemon=True)
         try:
             traffic.start_old()
-            traffic.start_new()
+            traffic.start_new(flag)
             window = traffic.window()
             self._say(
                 f"Both applications write. First {_BASELINE_S:.0f} s without us, to know how long they wait anyway."
@@ -119,6 +127,8 @@ class Demo:
             if lag.is_alive():
                 lag.join(10.0)
             watch.close()
+            if flag is not None:
+                flag.close()
         return {
             "rows": self._rows,
             "app_writes": stats.writes,
@@ -134,6 +144,14 @@ class Demo:
             "injected_errors": stats.injected_errors,
             "error_texts": list(stats.error_texts),
         }
+
+    def _flag(self, runbook: Runbook) -> FlagdReader | None:
+        """What the new application asks, where that is not the flag row."""
+        if self._reads != "flagd":
+            return None
+        self._say("The new application asks OpenFeature's own flagd provider; no row of ours.")
+        settings = runbook.phases
+        return FlagdReader(Path(settings.reader.argument), flag_names(runbook.id), settings.poll_s)
 
     def _walk(self, pair: Pair, runbook: Runbook, traffic: Traffic) -> int:
         """Forward with one failing gate, all the way back, forward again, finish. Returns the drift at the end."""
@@ -169,7 +187,9 @@ class Demo:
         traffic.stop_old()
         traffic.release_without_flag()
         drift = int(json.loads(rollout("verify", "--json"))["mismatches"])
-        rollout("finish", "-y")
+        # Who still asks a flagd file is not seen on the server: somebody has to vouch.
+        vouched = ("--old-application-gone", "--flag-retired") if self._reads == "flagd" else ()
+        rollout("finish", "-y", *vouched)
         rollout("history")
         return drift
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -79,9 +79,12 @@ def demo(
     engine: Annotated[
         str, typer.Option("--engine", help="native: the AiJob rollout. gh-ost: a table that must be copied.")
     ] = "native",
+    reads: Annotated[
+        str, typer.Option("--reads", help="flag_table: the flag row. flagd: OpenFeature's provider (make flagd).")
+    ] = "flag_table",
 ) -> None:
     """Walk the whole AiJob rollout on a sandbox, under the traffic of two applications, and back again."""
-    from orchestrator.cli.demo import Demo
+    from orchestrator.cli.demo import Demo, Reads
     from orchestrator.cli.demo_ghost import GhostDemo
 
     of = shared(context)
@@ -90,7 +93,9 @@ def demo(
     stories = {"native": Demo, "gh-ost": GhostDemo}
     if engine not in stories:
         raise UsageError(f"--engine {engine}", " or ".join(stories), "correct it")
-    demo = stories[engine](rows, seed, sys.stderr)
+    if reads not in get_args(Reads):
+        raise UsageError(f"--reads {reads}", " or ".join(get_args(Reads)), "correct it")
+    demo = stories[engine](rows, seed, sys.stderr, cast(Reads, reads))
     words = demo.run()
     answer(of, words, demo.summary(words))
     if words["lost_writes"] or words["drift"] or words["app_errors"]:

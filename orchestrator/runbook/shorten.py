@@ -43,8 +43,9 @@ def _short_gate(gate: GateSpec, seconds: float) -> GateSpec:
     return replace(gate, interval_s=interval_s, timeout_s=min(gate.timeout_s, max(1.0, seconds)))
 
 
-def write_short_copy(source: Path, target: Path, seconds: float = 3.0) -> Runbook:
+def write_short_copy(source: Path, target: Path, seconds: float = 3.0, flagd: Path | None = None) -> Runbook:
     """Write the runbook with the waits of ``shorten`` to ``target``, and load it from there: same contract and digest.
+    ``flagd``: applications ask that flagd file instead of the flag row.
 
     Raises RunbookError when ``source`` cannot be loaded.
     """
@@ -60,6 +61,9 @@ def write_short_copy(source: Path, target: Path, seconds: float = 3.0) -> Runboo
                 node[part] = {}
             node = node[part]
         node[key] = show_duration(value_s)
+    if flagd is not None:
+        elsewhere = {"driver": "flagd", "flagd": {"file": str(flagd)}, "on_watcher_loss": "stay"}
+        tree["phases"]["read_switch"].update(elsewhere)
     for written, gate in zip(tree.get("gates") or (), short.gates, strict=True):
         written["interval"], written["timeout"] = show_duration(gate.interval_s), show_duration(gate.timeout_s)
     with target.open("w", encoding="utf-8") as file:

@@ -6,6 +6,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from orchestrator.model.keys import Key, show_key
 from orchestrator.mysql.application_session import ApplicationSession
@@ -36,6 +37,14 @@ WITHOUT_FLAG = Decision(new_writes=True, read_percent=100)
 def bucket(salt: str, entity: Key) -> int:
     """``CRC32(CONCAT(salt, ':', keytext)) % 100`` over UTF-8; bytes as lower-case hex, parts joined by a colon."""
     return zlib.crc32(f"{salt}:{show_key(entity)}".encode()) % 100
+
+
+class Deciding(Protocol):
+    """Whoever tells an application's process what holds for its next transaction."""
+
+    def decide(self) -> Decision: ...
+
+    def close(self) -> None: ...
 
 
 class FlagReader:

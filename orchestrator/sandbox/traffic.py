@@ -15,7 +15,7 @@ from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.applications import Means, Setting, Worker
 from orchestrator.sandbox.arguments import Source
 from orchestrator.sandbox.doubling import doubled
-from orchestrator.sandbox.flag_reader import OLD, WITHOUT_FLAG, Decision, FlagReader
+from orchestrator.sandbox.flag_reader import OLD, WITHOUT_FLAG, Deciding, Decision, FlagReader
 from orchestrator.sandbox.ledger import Ledger
 from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.rows import Rows
@@ -77,9 +77,10 @@ class Traffic:
         flag = self._flag()
         self._start("old", lambda: Decision(double_writes=flag.decide().double_writes))
 
-    def start_new(self) -> None:
-        """Start the new application, which obeys the flags. May run before there are new columns or a flag."""
-        flag = self._flag()
+    def start_new(self, flag: Deciding | None = None) -> None:
+        """Start the new application, which obeys the flags: those of the flag row, or what ``flag`` says. May run before
+        there are new columns or a flag."""
+        flag = flag or self._flag()
         self._start("new", lambda: WITHOUT_FLAG if self._released.is_set() else flag.decide())
 
     def _flag(self) -> FlagReader:

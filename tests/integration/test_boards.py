@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.demo import Demo
 from orchestrator.drivers.reads.board import Board, BoardFailed, BoardFlags
 from orchestrator.drivers.reads.flagd import FlagdFile, flag_names
 from orchestrator.drivers.reads.program import ProgramBoard
@@ -21,8 +23,10 @@ from orchestrator.model.state import State
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.runbook.load import load
+from orchestrator.sandbox import flagd_reader
+from orchestrator.sandbox.flagd_reader import FlagdReader
 from orchestrator.sandbox.pair import Pair
-from orchestrator.sandbox.places import cache_folder
+from orchestrator.sandbox.places import SandboxError, cache_folder
 from orchestrator.sandbox.server import Server
 from orchestrator.store.mysql import MysqlStore
 from tests.support.servers import wait_for
@@ -303,6 +307,44 @@ def test_openfeatures_own_provider_obeys_the_file_by_percent_and_an_entity_stays
         if shown[0]:
             assert before <= set(reading)
             before = set(reading)
+
+
+def test_the_demonstrations_application_obeys_the_file_by_that_provider_within_a_poll(tmp_path: Path) -> None:
+    if not (cache_folder() / "flagd" / "openfeature").exists():
+        pytest.skip("openfeature-provider-flagd was not fetched (tools/flagd/fetch says why)")
+    board = FlagdFile(tmp_path / "flags.json", ID)
+    reader = FlagdReader(tmp_path / "flags.json", flag_names(ID), 0.4)
+    keys = [(n, "é") for n in range(400)]
+
+    def on_new() -> set[tuple[object, ...]]:
+        decision = reader.decide()
+        return {key for key in keys if decision.reads_new(key)}
+
+    try:
+        assert (reader.decide().new_writes, on_new()) == (False, set()), "before there is a file"
+        board.show(1, (True, 0))
+        assert (reader.decide().new_writes, on_new()) == (True, set())
+        board.show(1, (True, 30))
+        wait_for(lambda: 60 < len(on_new()) < 180, 0.8, "30 % of the readers")
+        before = on_new()
+        board.show(1, (True, 100))
+        wait_for(lambda: on_new() == set(keys), 0.8)
+        assert before
+        board.show(1, (False, 0))
+        wait_for(lambda: (reader.decide().new_writes, on_new()) == (False, set()), 0.8)
+    finally:
+        reader.close()
+
+
+def test_without_that_provider_the_demonstration_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flagd_reader, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(flagd_reader, "_PROVIDER", "openfeature_that_is_not_there")
+    with pytest.raises(SandboxError) as caught:
+        Demo(100, 1, io.StringIO(), "flagd").run()
+    assert "flagd provider is not on this machine" in caught.value.seen
+    assert "make flagd" in caught.value.next
 
 
 @pytest.fixture
