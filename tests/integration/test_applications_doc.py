@@ -1,8 +1,11 @@
-"""The example in docs/applications.md is run as it is written."""
+"""The examples in docs/applications.md are run as they are written, where their language is at hand."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import time
 import zlib
 from pathlib import Path
@@ -17,9 +20,14 @@ from tests.support.servers import connect, script, sql, wait_for
 DOCUMENT = Path(__file__).parents[2] / "docs" / "applications.md"
 
 
+def written(language: str) -> str:
+    (code,) = re.findall(rf"```{language}\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    return str(code)
+
+
 @pytest.fixture
 def example() -> dict[str, Any]:
-    (code,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    code = written("python")
     names: dict[str, Any] = {}
     exec(compile(code, str(DOCUMENT), "exec"), names)
     return names
@@ -90,3 +98,87 @@ def test_entities_are_told_apart_as_the_server_would(
     assert bucket("salt", key) == served == zlib.crc32(f"salt:{text}".encode()) % 100
     assert example["reads_new"](served + 1, "salt", *key)
     assert not example["reads_new"](served, "salt", *key)
+
+
+# Sides of entities, and what holds while nobody can be asked.
+JAVA = """
+import java.lang.reflect.Proxy;
+import java.sql.SQLException;
+import javax.sql.DataSource;
+
+public class Main {
+    public static void main(String[] keys) {
+        DataSource gone = (DataSource) Proxy.newProxyInstance(
+            Main.class.getClassLoader(), new Class<?>[] {DataSource.class}, (p, m, a) -> { throw new SQLException(); });
+        Flags.Answer old = new Flags(gone, "jobs").decide();
+        System.out.println(old.newWrites() + " " + old.readPercent());
+        for (String key : keys) {
+            int percent = 0;
+            while (!new Flags.Answer(true, percent, "salt").readsNew(key)) percent++;
+            System.out.println(percent - 1);
+        }
+    }
+}
+"""
+GO = """
+package main
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"examples/flags"
+)
+
+type gone struct{}
+
+func (gone) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("gone") }
+func (gone) Driver() driver.Driver                         { return nil }
+
+func main() {
+	old := (&flags.Flags{Primary: sql.OpenDB(gone{}), Rollout: "jobs"}).Decide()
+	fmt.Println(old.NewWrites, old.ReadPercent)
+	for _, key := range os.Args[1:] {
+		percent := uint32(0)
+		for !(flags.Answer{NewWrites: true, ReadPercent: percent, Salt: "salt"}).ReadsNew(key) {
+			percent++
+		}
+		fmt.Println(percent - 1)
+	}
+}
+"""
+KEYS = ("j1", "7:ä:b", "00ff:3", "🚀")
+
+
+def says(command: list[str], folder: Path) -> str:
+    environment = {**os.environ, "GOCACHE": str(folder / "cache"), "GOTOOLCHAIN": "local", "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=110, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("language", ["java", pytest.param("go", marks=pytest.mark.slow)])
+def test_the_other_examples_tell_entities_apart_as_well_and_go_back_when_nobody_answers(
+    language: str, tmp_path: Path
+) -> None:
+    program = shutil.which("javac" if language == "java" else "go")
+    if program is None:
+        pytest.skip(f"there is no {language} here: its example is not run")
+    if language == "java":
+        (tmp_path / "Flags.java").write_text(written("java"), encoding="utf-8")
+        (tmp_path / "Main.java").write_text(JAVA, encoding="utf-8")
+        says([program, "-encoding", "UTF-8", "Main.java", "Flags.java"], tmp_path)
+        out = says([str(Path(program).with_name("java")), "-cp", ".", "Main", *KEYS], tmp_path)
+    else:
+        (tmp_path / "flags").mkdir()
+        (tmp_path / "flags" / "flags.go").write_text(written("go"), encoding="utf-8")
+        (tmp_path / "main.go").write_text(GO, encoding="utf-8")
+        (tmp_path / "go.mod").write_text("module examples\n\ngo 1.21\n")
+        out = says([program, "run", ".", *KEYS], tmp_path)
+    wanted = [zlib.crc32(f"salt:{key}".encode()) % 100 for key in KEYS]
+    assert out.split() == ["false", "0", *map(str, wanted)]

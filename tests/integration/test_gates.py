@@ -1,6 +1,7 @@
 """Each kind of gate, in each of the ways in which it can answer: pass, fail, cannot say, flapping, late, garbage, gone.
 
-Samples are taken as the ramp takes them, and judged as it judges them.
+Samples are taken as the ramp takes them, and judged as it judges them. Our own gates count rows: they are never late (a
+pass takes as long as the table is long) and say no garbage.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from orchestrator.mysql.site import Site
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.settings import ServerSettings
-from tests.support.prometheus import GARBAGE, NINE, NOTHING, ZERO, free_port, prometheus
+from tests.support.prometheus import GARBAGE, NINE, NOTHING, ZERO, answering, free_port, prometheus
 from tests.support.servers import wait_for
 from tests.support.small import Small, small
 from tests.support.state import settings_of
@@ -39,7 +41,7 @@ ASKED = {
         "garbage": "SELECT 'many'",
         "late": "SELECT SLEEP(20)",
     },
-    "prometheus": {"pass": ZERO, "fail": NINE, "cannot say": NOTHING, "garbage": GARBAGE},
+    "prometheus": {"pass": ZERO, "fail": NINE, "cannot say": NOTHING, "garbage": GARBAGE, "late": ZERO},
     "command": {
         "pass": "true",
         "fail": "echo 9.5",
@@ -104,10 +106,14 @@ def test_a_gate_that_flaps_fails_at_its_limit_and_waits_before_that(here: Small,
         assert judged(gates, bad, good, bad).word is GateWord.FAIL
 
 
-@pytest.mark.parametrize("kind", ["sql", "command"])
+def _silent(handler: BaseHTTPRequestHandler) -> None:
+    handler.connection.recv(1)
+
+
+@pytest.mark.parametrize("kind", ["sql", "prometheus", "command"])
 def test_a_late_gate_is_ended_in_time_and_has_said_nothing(here: Small, kind: str) -> None:
     spec = replace(SPEC, kind=kind, argument=ASKED[kind]["late"], timeout_s=0.3, inconclusive_limit=1)
-    with gates_of(here) as gates:
+    with answering(_silent) as silent, gates_of(here, silent) as gates:
         began = time.monotonic()
         run = judged(gates, spec)
         assert time.monotonic() - began < 3
@@ -174,6 +180,12 @@ def test_our_own_gates_count_rows_and_say_whether_the_mirror_stands(here: Small)
         here.sql(f"UPDATE {here.table} SET note = NULL WHERE status = 'done'")
         assert now()["invariants"] == 2.0
         assert judged(app.gates, spec("invariants"), spec("invariants"), spec("invariants")).word is GateWord.FAIL
+        flaps, words = GateRun(replace(spec("invariants"), count=3, failure_limit=2)), []
+        for note in ("x", None, "x", None):
+            here.sql(f"UPDATE {here.table} SET note = %s WHERE status = 'done'", note)
+            flaps = flaps.with_sample(app.gates.sample(flaps.spec), 0.0)
+            words.append(flaps.word)
+        assert words == [GateWord.PASS, GateWord.WAITING, GateWord.PASS, GateWord.FAIL]
         triggers = here.sql(
             "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s", here.schema
         )
