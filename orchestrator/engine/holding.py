@@ -16,7 +16,7 @@ class Holding:
         self._since: float | None = None
 
     def answer(self, verdicts: Sequence[Verdict], now: float, *, back: bool) -> Signal:
-        """``back``: readers may be on the new column, so some take them back. A GO says how near the nearest limit is."""
+        """``back``: readers may be on the new column, and some take them back. A GO says how near a limit is."""
         bad = [v for v in verdicts if not v.good]
         if not bad:
             self._since = None
