@@ -78,8 +78,8 @@ class Traffic:
         self._start("old", lambda: Decision(double_writes=flag.decide().double_writes))
 
     def start_new(self, flag: Deciding | None = None) -> None:
-        """Start the new application, which obeys the flags: those of the flag row, or what ``flag`` says. May run before
-        there are new columns or a flag."""
+        """Start the new application, which obeys the flags: those of the row, or what ``flag`` says. There need
+        not be new columns or a flag yet."""
         flag = flag or self._flag()
         self._start("new", lambda: WITHOUT_FLAG if self._released.is_set() else flag.decide())
 
