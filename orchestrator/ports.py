@@ -284,14 +284,13 @@ Sampling = Callable[[], float | str | None]
 
 
 class GateRunner(Protocol):
-    """Takes samples of gates beside whoever waits for them: a full pass, or a slow command, must not stop a watch."""
+    """Takes samples of gates beside whoever waits for them: a full pass, or a slow command, must not stop a watch.
+    ``rows_seen``: of the passes of our own gates; it moves while one is under way."""
 
     def begin(self, gate: GateSpec) -> Sampling: ...
 
     @property
-    def rows_seen(self) -> int:
-        """How many rows the passes of our own gates have looked at by now: it moves while one is under way."""
-        ...
+    def rows_seen(self) -> int: ...
 
 
 class Listener(Protocol):
