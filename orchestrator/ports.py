@@ -242,41 +242,33 @@ class Flags(Protocol):
     @property
     def said(self) -> str:
         """What a program of the user's said to the last write; "" where there is none."""
-        ...
 
     def read(self) -> FlagFacts: ...
 
     def beside(self, new_writes: bool, percent: int) -> Sequence[str]:
         """What is written besides the row to show that, for a plan; nothing where applications ask the row."""
-        ...
 
     def open(self, epoch: int, ttl_s: float | None) -> None:
         """Create the row when it is missing; new_writes on, 0 %, expiring in ``ttl_s``."""
-        ...
 
     def set_percent(self, epoch: int, percent: int, ttl_s: float | None) -> None: ...
 
     def renew(self, epoch: int, percent: int, ttl_s: float | None) -> bool:
         """False: the row is not ours any more, shows another percent, or has expired. Never revives an expired flag."""
-        ...
 
     def keep(self, epoch: int, percent: int) -> bool: ...
 
     def lower(self, epoch: int | None) -> None:
         """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease."""
-        ...
 
     def raise_double_writes(self, epoch: int) -> None:
         """Ask applications to write both columns of each pair; it never expires. Makes a row that is missing."""
-        ...
 
     def lower_double_writes(self, epoch: int | None) -> None:
         """Applications write one column again. ``epoch`` None: to clear up."""
-        ...
 
     def clear(self) -> None:
         """What lies outside of the state is gone. Raises Held when it is not."""
-        ...
 
 
 # A sample that was begun: a number, the reason why there is none, or None while it is under way.
