@@ -14,6 +14,7 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "status": command.status,
     "lint_file": contract.lint_file,
     "drift_prisma": contract.drift_prisma,
+    "compat": contract.compat,
     "backfill": backfill.backfill,
     "backfill_stall": crowd.stall,
     "backfill_workers": crowd.workers,

@@ -1,19 +1,24 @@
-"""The verbs on files alone: what a person, or a pull request, waits for."""
+"""The verbs on the contract: what a person, or a pull request, waits for."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure, interleaved, seconds_of
+from orchestrator.cli.ground import raise_sandbox
 from orchestrator.contract.prisma.write import HEAD, write_model
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.places import runbooks_folder
+from orchestrator.sandbox.template import OPERATOR
 
 _ROLLOUT = str(Path(sys.executable).with_name("rollout"))
 _MODELS = 200
+_STATEMENTS = 40
 
 
 def lint_file() -> Sequence[Figure]:
@@ -32,6 +37,34 @@ def drift_prisma() -> Sequence[Figure]:
         command = [_ROLLOUT, "-f", str(runbook), "drift", "--prisma", str(schema)]
         (seconds,) = interleaved([lambda: seconds_of(command)], rounds=7)
     return (Figure("drift_prisma", seconds, "s", goal=1.0, note=f"{_MODELS} models"),)
+
+
+def compat() -> Sequence[Figure]:
+    """``rollout compat`` of the AiJob runbook with forty statements, all shapes, the whole command, on a sandbox."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        pair = raise_sandbox(Path(folder) / "pair", None, 1_000, 1)
+        try:
+            runbook = Path(folder) / "aijob.yaml"
+            shutil.copy(runbooks_folder() / "aijob.yaml", runbook)
+            contract = load(runbook).contract
+            missing = _STATEMENTS - len(contract.old_statements) - len(contract.new_statements)
+            more = Path(folder) / "more.sql"
+            more.write_text(
+                "".join(
+                    f"SELECT id, status FROM AiAnalysisJob WHERE sessionId = ? LIMIT {n};\n" for n in range(missing)
+                )
+            )
+            environment = os.environ | {
+                "ROLLOUT_HOST": pair.primary.host,
+                "ROLLOUT_PORT": str(pair.primary.port),
+                "ROLLOUT_USER": OPERATOR.user,
+                "ROLLOUT_PASSWORD": OPERATOR.password,
+            }
+            command = [_ROLLOUT, "-f", str(runbook), "compat", "--old", str(more)]
+            (seconds,) = interleaved([lambda: seconds_of(command, dict(environment))])
+        finally:
+            pair.remove()
+    return (Figure("compat", seconds, "s", goal=10.0, note=f"{_STATEMENTS} statements, 5 shapes"),)
 
 
 def many_models(runbook: Path) -> str:

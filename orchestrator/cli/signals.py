@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from orchestrator.model.state import Ask
+if TYPE_CHECKING:
+    from orchestrator.model.state import Ask
 
 
 class Interrupts:
     """Remembers what was asked; the beat reads it. Installed once for a command that acts."""
 
     def __init__(self) -> None:
-        self._ask: Ask | None = None
+        self._pause = False
+        self._abort = False
 
     def install(self) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -22,8 +25,13 @@ class Interrupts:
             signal.signal(signal.SIGHUP, self._note)
 
     def asked(self) -> Ask | None:
-        return self._ask
+        # Only a command that acts asks, and it has the state; a verb on a file alone should not pay for it.
+        from orchestrator.model.state import Ask
+
+        if self._abort:
+            return Ask.ABORT
+        return Ask.PAUSE if self._pause else None
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        again = self._ask is not None and number == signal.SIGINT
-        self._ask = Ask.ABORT if again else (self._ask or Ask.PAUSE)
+        self._abort = self._abort or (self._pause and number == signal.SIGINT)
+        self._pause = True
