@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from orchestrator.app.drift import file_tables, missing_table, read_sources, session_for
+from orchestrator.app.drift import missing_table, session_for
+from orchestrator.app.stated import file_tables, read_sources
 from orchestrator.contract.target import Target, Unsaid
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Before, Column, TableName

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.app.drift import MOST_BYTES, session_for
+from orchestrator.app.drift import session_for
+from orchestrator.app.stated import MOST_BYTES
 from orchestrator.contract.ddl.statements import joined, statements
 from orchestrator.model.contract import Contract
 from orchestrator.model.matrix import Matrix, Version

@@ -1,16 +1,14 @@
-"""The table of a contract as a server, a DDL file or a Prisma schema states it, ready to be compared."""
+"""The table of a contract as a server states it, or as it reads a file of DDL, ready to be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 
-from orchestrator.contract.ddl import read_tables
 from orchestrator.contract.ddl.statements import table_statements
 from orchestrator.contract.statuses import known_values
 from orchestrator.contract.target import LiveValue, Source, Target
-from orchestrator.errors import RunbookError, UsageError
+from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.facts import Shape
 from orchestrator.mysql.errno import ServerError
@@ -20,11 +18,7 @@ from orchestrator.mysql.scratch import read_schema, run_script, scratch_schema
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.told import told
-from orchestrator.runbook.source import read_source
 from orchestrator.settings import ServerSettings
-
-MOST_BYTES = 8 * 1_048_576
-_SUFFIXES = {"ddl": ".sql", "prisma": ".prisma"}
 
 
 @contextmanager
@@ -73,41 +67,6 @@ def _values(session: Session, contract: Contract, shape: Shape) -> tuple[LiveVal
     return tuple(found)
 
 
-def kind_of(path: Path) -> str:
-    """``ddl`` or ``prisma``, by what the file is called or the folder holds. Raises UsageError."""
-    if path.is_dir():
-        for kind, suffix in _SUFFIXES.items():
-            if next(path.rglob(f"*{suffix}"), None) is not None:
-                return kind
-    for kind, suffix in _SUFFIXES.items():
-        if path.suffix == suffix:
-            return kind
-    raise UsageError(
-        f"{path} is neither DDL nor a Prisma schema", "a .sql or .prisma file, or a folder of them", "name one"
-    )
-
-
-def read_sources(path: Path, kind: str) -> tuple[Source, ...]:
-    """The file, or every file of that kind below the folder, by path: migrations run in the order of their names.
-
-    Raises RunbookError.
-    """
-    what = {"ddl": "a file of DDL", "prisma": "a Prisma schema"}[kind]
-    paths = sorted(path.rglob(f"*{_SUFFIXES[kind]}")) if path.is_dir() else [path]
-    if not paths:
-        raise RunbookError(f"{path}: no {_SUFFIXES[kind]} file below it", what, "name the right folder")
-    return tuple(Source(str(p), read_source(p, what, "name the right file", MOST_BYTES)) for p in paths)
-
-
-def file_tables(sources: Sequence[Source], kind: str, schema: str) -> tuple[Target, ...]:
-    """Every table that the files state, read without a server. Raises FileFindings."""
-    if kind == "ddl":
-        return read_tables(sources, schema)
-    from orchestrator.contract.prisma import read_models
-
-    return read_models(sources, schema)
-
-
 def scratch_tables(sources: Sequence[Source], schema: str, settings: ServerSettings) -> tuple[Target, ...]:
     """The same, read by the server in a schema of our own that is removed again. Raises RolloutError."""
     with session_for(settings, "reading DDL in a scratch schema") as session, scratch_schema(session) as scratch:
@@ -117,17 +76,3 @@ def scratch_tables(sources: Sequence[Source], schema: str, settings: ServerSetti
     tables = frozenset(s.table for s in shapes)
     where = ", ".join(s.path for s in sources[:3])
     return tuple(Target(where, s, tables=tables) for s in shapes)
-
-
-def the_table(contract: Contract, tables: Sequence[Target], where: str) -> Target:
-    """The one that the contract is about. Raises RunbookError."""
-    name = contract.table.name
-    for target in tables:
-        if target.shape.table.name == name:
-            return target
-    near = [t.shape.table.name for t in tables if t.shape.table.name.lower() == name.lower()]
-    raise RunbookError(
-        f"{where}: there is no table {name}" + (f", did you mean {near[0]}?" if near else ""),
-        f"one of {', '.join(t.shape.table.name for t in tables[:20]) or 'no tables at all'}",
-        "name the file that makes the table, or correct table: in the runbook",
-    )

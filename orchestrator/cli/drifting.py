@@ -62,18 +62,20 @@ def _compared(contract: Contract, target: Target) -> tuple[str, tuple[Difference
 
 
 def _tables(of: Shared, contract: Contract, path: Path, kind: str, scratch: bool) -> tuple[Target, ...]:
-    from orchestrator.app.drift import file_tables, read_sources, scratch_tables
+    from orchestrator.app.stated import file_tables, read_sources
 
     sources = read_sources(path, kind)
     if not scratch:
         return file_tables(sources, kind, contract.table.schema)
+    from orchestrator.app.drift import scratch_tables
+
     if kind != "ddl":
         raise UsageError("--scratch with a Prisma schema", "--scratch with DDL", "leave --scratch out")
     return scratch_tables(sources, contract.table.schema, of.settings())
 
 
 def _target(of: Shared, contract: Contract, path: Path, kind: str, scratch: bool) -> Target:
-    from orchestrator.app.drift import the_table
+    from orchestrator.app.stated import the_table
 
     return the_table(contract, _tables(of, contract, path, kind, scratch), str(path))
 
@@ -82,7 +84,7 @@ def _between(
     of: Shared, contract: Contract, base: Path, head: Path, scratch: bool
 ) -> tuple[str, tuple[Difference, ...]]:
     """What the change brings that the contract does not name."""
-    from orchestrator.app.drift import kind_of
+    from orchestrator.app.stated import kind_of
     from orchestrator.contract.change import added_by
 
     before, after = (_tables(of, contract, p, kind_of(p), scratch) for p in (base, head))

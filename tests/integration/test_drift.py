@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from orchestrator.app.drift import file_tables, live_target, scratch_tables, table_on
+from orchestrator.app.drift import live_target, scratch_tables, table_on
+from orchestrator.app.stated import file_tables
 from orchestrator.contract.difference import Difference, Kind
 from orchestrator.contract.drift import compare
 from orchestrator.contract.target import Source, Target

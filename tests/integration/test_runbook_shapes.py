@@ -10,7 +10,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from orchestrator.app.drift import file_tables, table_on, the_table
+from orchestrator.app.drift import table_on
+from orchestrator.app.stated import file_tables, the_table
 from orchestrator.contract.difference import Kind
 from orchestrator.contract.drift import compare
 from orchestrator.contract.target import Source

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.matrix import Failure
@@ -29,13 +30,12 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.model.way import INSTANT
-from orchestrator.mysql.captured import names
 from orchestrator.mysql.cascades import CASCADE_LIMIT, Effect, Shapes, Tried, describe_keys, effects, expanded, try_keys
 from orchestrator.mysql.compat import declared_statements, statement_family
 from orchestrator.mysql.declared_trial import DeclaredTrial
+from orchestrator.mysql.digests import keeps_digests, names_column, said_since
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.family_copy import FamilyCopy, family_copy, lay_out, remove_family_copy, taken_names
-from orchestrator.mysql.look.spoken import read_spoken
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
@@ -45,6 +45,7 @@ from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
 _NAME_TAKEN = 1826
+_EVER = datetime(1970, 1, 2)  # the server tells its moments without a zone, in UTC
 EFFECTS_RULE, CHAIN_RULE = "foreign-key-effects", "self-reference-cascade"
 
 
@@ -226,9 +227,19 @@ def _refused(refusals: Sequence[tuple[str, ServerError]]) -> Outcome:
 
 
 def _still_said(session: Session, step: TryDdl) -> tuple[str, ...]:
-    """Statements that the server has seen and that say a name which a rename takes away."""
-    gone = {s.old.lower() for s in step.steps if isinstance(s, RenameColumn)}
-    return tuple(s for s in read_spoken(session, step.table) if names(s) & gone) if gone else ()
+    """Statements that the server has seen, and when last, that say a name which a rename takes away; or that it keeps
+    none, or has no room for more: then nobody knows."""
+    gone = [s.old for s in step.steps if isinstance(s, RenameColumn)]
+    if not gone:
+        return ()
+    if not keeps_digests(session):
+        return ("the server keeps no statement digests (performance_schema, consumer statements_digest)",)
+    said = (s for s in said_since(session, _EVER, gone) if not s.ours and s.on(step.table))
+    return tuple(
+        f"{s} (last seen {s.last:%Y-%m-%d %H:%M:%S} UTC)"
+        for s in said
+        if s.text is None or names_column(s.text, gone) is not None
+    )
 
 
 def _not_survived(found: _Found) -> Outcome:
