@@ -15,7 +15,8 @@ from datetime import datetime
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import evidence
-from orchestrator.mysql.tokens import Token, TokenKind, tokenise
+from orchestrator.mysql.tokens import Token, TokenKind
+from orchestrator.mysql.wording import WRITING, Part, stored_parts, words_of
 
 NO_DIGEST = "statements that the server keeps no digest of: performance_schema_digests_size is used up"
 MAKE_ROOM = "TRUNCATE performance_schema.events_statements_summary_by_digest makes room"
@@ -24,8 +25,6 @@ _OUR_LOOK = "TIMESTAMPDIFF"
 # How every walk of ours names the table: no application writes the alias and the index so.
 _OUR_WALK = re.compile(r"\bAS `?[ts]`? FORCE INDEX \(", re.IGNORECASE)
 _CUT = "..."
-_WRITING = ("INSERT", "UPDATE", "REPLACE", "DELETE", "LOAD")
-_IGNORED = (TokenKind.SPACE, TokenKind.COMMENT)
 Pair = tuple[str, str]
 
 
@@ -50,7 +49,7 @@ class Said:
     @property
     def writes(self) -> bool:
         """Whether it changes rows; without a text it may."""
-        return self.text is None or _verb(self.text) in (*_WRITING, "WITH")
+        return self.text is None or _verb(self.text) in (*WRITING, "WITH")
 
     def on(self, table: TableName) -> bool:
         """Whether it names the table; without a text it may."""
@@ -117,7 +116,7 @@ def stores(text: str) -> tuple[Stored, ...]:
     """What a statement stores, part by part; empty for one that stores nothing."""
     words = _words(text)
     if words is None:
-        return (Stored(frozenset(), cut=True),) if _verb(text) in (*_WRITING, "WITH") else ()
+        return (Stored(frozenset(), cut=True),) if _verb(text) in (*WRITING, "WITH") else ()
     return tuple(Stored(frozenset(words[at].identifier for at in p.at), p.every, p.cut) for p in _parts(words, text))
 
 
@@ -155,15 +154,6 @@ def one_sided(said: Said, pairs: Iterable[Pair]) -> tuple[tuple[str, str], ...]:
     return tuple(missed)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Positions among the words where a column stands that is stored."""
-
-    at: tuple[int, ...]
-    every: bool = False
-    cut: bool = False
-
-
 def _name(name: str) -> str:
     return rf"(?<![\w$`])`?{re.escape(name)}`?(?![\w$`])"
 
@@ -184,73 +174,10 @@ def _is_column(word: Token, behind: str) -> bool:
 def _words(text: str) -> list[Token] | None:
     """The text as words and signs; None when it cannot be taken apart."""
     try:
-        return [t for t in tokenise(text) if t.kind not in _IGNORED]
+        return words_of(text)
     except ValueError:
         return None
 
 
-def _parts(words: Sequence[Token], text: str) -> list[_Part]:
-    depths = _depths(words)
-    verbs = (w.word for w, d in zip(words, depths, strict=True) if d == 0 and w.kind is TokenKind.NAME)
-    verb = next((v for v in verbs if v in (*_WRITING, "SELECT")), "")
-    cut = text.rstrip().endswith(_CUT)
-    if verb in ("INSERT", "REPLACE", "LOAD"):
-        update = _find(words, depths, "UPDATE", after="KEY")
-        parts = [_listed(words[:update], depths, verb, cut)]
-        return parts if update is None else [*parts, _assigned(words, depths, update + 1, cut)]
-    if verb == "UPDATE" and (at := _find(words, depths, "SET")) is not None:
-        return [_assigned(words, depths, at + 1, cut)]
-    return [_Part((), cut=True)] if verb == "UPDATE" and cut else []
-
-
-def _depths(words: Sequence[Token]) -> list[int]:
-    depth, found = 0, []
-    for word in words:
-        depth -= word.text == ")"
-        found.append(depth)
-        depth += word.text == "("
-    return found
-
-
-def _find(words: Sequence[Token], depths: Sequence[int], name: str, after: str = "") -> int | None:
-    """Where the keyword stands outside of all brackets; ``after``: right behind that one."""
-    for at, word in enumerate(words):
-        behind = not after or (at > 0 and words[at - 1].word == after)
-        if depths[at] == 0 and word.kind is TokenKind.NAME and word.word == name and behind:
-            return at
-    return None
-
-
-def _listed(words: Sequence[Token], depths: Sequence[int], verb: str, cut: bool) -> _Part:
-    """The column list of an INSERT, which follows the table's name, or its SET; of a LOAD DATA both, at its end."""
-    at = _find(words, depths, "SET")
-    given = _Part(()) if at is None else _assigned(words, depths, at + 1, cut)
-    if at is not None and verb != "LOAD":
-        return given
-    select = _find(words, depths, "SELECT")
-    opens = [i for i, w in enumerate(words[: select if at is None else at]) if w.text == "(" and depths[i] == 0]
-    for i in opens if verb != "LOAD" else opens[-1:]:
-        if words[i - 1].word in ("VALUES", "VALUE", "ROW", "PARTITION"):
-            continue
-        closes = next((j for j in range(i, len(words)) if words[j].text == ")" and depths[j] == 0), None)
-        names = tuple(j for j in range(i + 1, closes or len(words)) if _is_name(words[j]))
-        return _Part((*names, *given.at), cut=given.cut or (closes is None and cut))
-    return _Part((), every=True)
-
-
-def _assigned(words: Sequence[Token], depths: Sequence[int], at: int, cut: bool) -> _Part:
-    """The left sides of ``a = x , b = y`` from there on, to the end of the list."""
-    found, ended = list[int](), False
-    left = True
-    for i in range(at, len(words)):
-        if depths[i] > 0:
-            continue
-        if words[i].kind is TokenKind.NAME and words[i].word in ("WHERE", "ORDER", "LIMIT", "ON"):
-            ended = True
-            break
-        if words[i].text == ",":
-            left = True
-        elif left and words[i].text in ("=", ":="):
-            left = False
-            found.append(i - 1)
-    return _Part(tuple(found), cut=cut and not ended)
+def _parts(words: Sequence[Token], text: str) -> tuple[Part, ...]:
+    return stored_parts(words, cut=text.rstrip().endswith(_CUT))

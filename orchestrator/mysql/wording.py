@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from orchestrator.mysql.tokens import Token, TokenKind, tokenise
 
+WRITING = ("INSERT", "UPDATE", "REPLACE", "DELETE", "LOAD")
 _VERBS = frozenset({"SELECT", "INSERT", "UPDATE", "REPLACE", "DELETE", "TABLE", "VALUES"})
 _INSERT_NOISE = frozenset({"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"})
-_ENDS_SET = frozenset({"WHERE", "ORDER", "LIMIT", "AS"})
 _BEFORE_ALL = frozenset({"SELECT", "DISTINCT", "DISTINCTROW", "ALL", "SQL_NO_CACHE", "STRAIGHT_JOIN", ","})
 # What may follow a table and is no alias of it.
 _CLAUSES = (
@@ -42,6 +42,16 @@ class Wording:
     joins_naturally: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Positions among the words where a column stands that is stored. ``every``: a list was not written, so all are
+    stored. ``cut``: the text ends before the part does, so there may be others."""
+
+    at: tuple[int, ...]
+    every: bool = False
+    cut: bool = False
+
+
 def words_of(sql: str) -> list[Token]:
     """Tokens that are neither blank nor comment. Raises ValueError."""
     return [t for t in tokenise(sql) if t.kind not in (TokenKind.SPACE, TokenKind.COMMENT)]
@@ -51,95 +61,106 @@ def wording(tokens: Sequence[Token], table: str) -> Wording:
     """The statement that those tokens make, as it speaks of ``table``."""
     at = _verb_at(tokens)
     verb = tokens[at].word if at < len(tokens) else ""
-    target, listed, assigned, lists_nothing = "", tuple[int, ...](), frozenset[int](), False
-    if verb in ("INSERT", "REPLACE"):
-        target, listed, lists_nothing = _insert(tokens, at + 1)
-        assigned = frozenset(listed) | frozenset(_upserted(tokens, at))
-    elif verb == "UPDATE":
-        start = _depth_zero(tokens, at, "SET")
-        assigned = frozenset(_assignments(tokens, start + 1)) if start is not None else frozenset()
+    parts = stored_parts(tokens)
+    assigned = frozenset(n for part in parts for n in part.at)
+    inserts = verb in ("INSERT", "REPLACE")
     silent = assigned | frozenset(_inserted_values(tokens))
     return Wording(
         verb=verb,
-        target=target,
-        listed=tuple(tokens[n].identifier for n in listed),
+        target=_target(tokens, at + 1) if inserts else "",
+        listed=tuple(tokens[n].identifier for n in parts[0].at) if inserts else (),
         writes=frozenset(tokens[n].identifier for n in assigned),
         mentions=frozenset(t.identifier for n, t in enumerate(tokens) if t.kind in _NAMES and n not in silent),
         takes_all=any(_takes_all(tokens, n, table.lower()) for n in range(at, len(tokens))),
-        lists_nothing=lists_nothing,
+        lists_nothing=any(part.every for part in parts),
         joins_naturally=any(t.word == "NATURAL" for t in tokens if t.kind is TokenKind.NAME),
     )
 
 
+def stored_parts(words: Sequence[Token], *, cut: bool = False) -> tuple[Part, ...]:
+    """Where columns stand that the statement stores: the list of an INSERT, what follows its SET, or that of an UPDATE,
+    and what follows ON DUPLICATE KEY UPDATE. ``cut``: the text ends too early."""
+    depths = _depths(words)
+    verbs = (w.word for w, d in zip(words, depths, strict=True) if d == 0 and w.kind is TokenKind.NAME)
+    verb = next((v for v in verbs if v in (*WRITING, "SELECT")), "")
+    if verb in ("INSERT", "REPLACE", "LOAD"):
+        update = _find(words, depths, "UPDATE", after="KEY")
+        part = _listed(words[:update], depths, verb, cut)
+        return (part,) if update is None else (part, _assigned(words, depths, update + 1, cut))
+    if verb == "UPDATE" and (at := _find(words, depths, "SET")) is not None:
+        return (_assigned(words, depths, at + 1, cut),)
+    return (Part((), cut=True),) if verb == "UPDATE" and cut else ()
+
+
 def _verb_at(tokens: Sequence[Token]) -> int:
     """Where the statement proper begins: behind WITH and its parts."""
-    depth = 0
-    for at, token in enumerate(tokens):
-        depth += (token.text == "(") - (token.text == ")")
+    for at, (token, depth) in enumerate(zip(tokens, _depths(tokens), strict=True)):
         if depth == 0 and token.kind is TokenKind.NAME and token.word in _VERBS:
             return at
     return len(tokens)
 
 
-def _insert(tokens: Sequence[Token], at: int) -> tuple[str, tuple[int, ...], bool]:
-    """Target, the places of the columns that are listed, and whether none are."""
+def _target(tokens: Sequence[Token], at: int) -> str:
+    """The table that an INSERT or REPLACE writes, without its schema."""
     while at < len(tokens) and tokens[at].word in _INSERT_NOISE:
         at += 1
     if at + 2 < len(tokens) and tokens[at + 1].text == ".":
         at += 2
-    if at >= len(tokens):
-        return "", (), False
-    target, at = tokens[at].identifier, at + 1
-    if at < len(tokens) and tokens[at].word == "PARTITION":
-        at = _closing(tokens, at + 1) + 1
-    if at < len(tokens) and tokens[at].word == "SET":
-        return target, tuple(_assignments(tokens, at + 1)), False
-    follows = tokens[at + 1].word if at + 1 < len(tokens) else ""
-    if at >= len(tokens) or tokens[at].text != "(" or follows in ("SELECT", "WITH", "("):
-        return target, (), True
-    end = _closing(tokens, at)
-    return target, tuple(n for n in range(at + 1, end) if tokens[n].kind in _NAMES), False
+    return tokens[at].identifier if at < len(tokens) else ""
 
 
-def _closing(tokens: Sequence[Token], at: int) -> int:
-    """The bracket that closes the one at ``at``."""
-    depth = 0
-    for n in range(at, len(tokens)):
-        depth += (tokens[n].text == "(") - (tokens[n].text == ")")
-        if depth == 0:
-            return n
-    return len(tokens)
+def _depths(words: Sequence[Token]) -> list[int]:
+    depth, found = 0, []
+    for word in words:
+        depth -= word.text == ")"
+        found.append(depth)
+        depth += word.text == "("
+    return found
 
 
-def _upserted(tokens: Sequence[Token], at: int) -> Iterator[int]:
-    start = _depth_zero(tokens, at, "DUPLICATE")
-    if start is not None:
-        yield from _assignments(tokens, start + 3)
-
-
-def _depth_zero(tokens: Sequence[Token], at: int, word: str) -> int | None:
-    depth = 0
-    for n in range(at, len(tokens)):
-        depth += (tokens[n].text == "(") - (tokens[n].text == ")")
-        if depth == 0 and tokens[n].word == word and tokens[n].kind is TokenKind.NAME:
-            return n
+def _find(words: Sequence[Token], depths: Sequence[int], name: str, after: str = "") -> int | None:
+    """Where the keyword stands outside of all brackets; ``after``: right behind that one."""
+    for at, word in enumerate(words):
+        behind = not after or (at > 0 and words[at - 1].word == after)
+        if depths[at] == 0 and word.kind is TokenKind.NAME and word.word == name and behind:
+            return at
     return None
 
 
-def _assignments(tokens: Sequence[Token], at: int) -> Iterator[int]:
-    """Places of the names on the left of ``=`` in ``a = …, t.b = …``."""
-    depth, begins = 0, True
-    for n in range(at, len(tokens)):
-        token = tokens[n]
-        depth += (token.text == "(") - (token.text == ")")
-        ends = token.kind is TokenKind.NAME and token.word in _ENDS_SET
-        if depth < 0 or (depth == 0 and (ends or token.word == "DUPLICATE")):
-            return
-        if begins and token.text == "=" and n > at and tokens[n - 1].kind in _NAMES:
-            yield n - 1
-            begins = False
-        elif depth == 0 and token.text == ",":
-            begins = True
+def _listed(words: Sequence[Token], depths: Sequence[int], verb: str, cut: bool) -> Part:
+    """The column list of an INSERT, which follows the table's name, or its SET; of a LOAD DATA both, at its end."""
+    at = _find(words, depths, "SET")
+    given = Part(()) if at is None else _assigned(words, depths, at + 1, cut)
+    if at is not None and verb != "LOAD":
+        return given
+    select = _find(words, depths, "SELECT")
+    opens = [i for i, w in enumerate(words[: select if at is None else at]) if w.text == "(" and depths[i] == 0]
+    for i in opens if verb != "LOAD" else opens[-1:]:
+        follows = words[i + 1].word if i + 1 < len(words) else ""
+        if words[i - 1].word in ("VALUES", "VALUE", "ROW", "PARTITION") or follows in ("SELECT", "WITH", "("):
+            continue
+        closes = next((j for j in range(i, len(words)) if words[j].text == ")" and depths[j] == 0), None)
+        names = tuple(j for j in range(i + 1, closes or len(words)) if words[j].kind in _NAMES)
+        return Part((*names, *given.at), cut=given.cut or (closes is None and cut))
+    return Part((), every=True)
+
+
+def _assigned(words: Sequence[Token], depths: Sequence[int], at: int, cut: bool) -> Part:
+    """The left sides of ``a = x , b = y`` from there on, to the end of the list."""
+    found, ended = list[int](), False
+    left = True
+    for i in range(at, len(words)):
+        if depths[i] > 0:
+            continue
+        if words[i].kind is TokenKind.NAME and words[i].word in ("WHERE", "ORDER", "LIMIT", "ON"):
+            ended = True
+            break
+        if words[i].text == ",":
+            left = True
+        elif left and words[i].text in ("=", ":="):
+            left = False
+            found.append(i - 1)
+    return Part(tuple(found), cut=cut and not ended)
 
 
 def _inserted_values(tokens: Sequence[Token]) -> Iterator[int]:
