@@ -40,6 +40,7 @@ _NEEDS = frozenset(
         Need.MIRROR,
         Need.FLAG,
         Need.POSITIONS,
+        Need.DEPENDENTS,
     }
 )
 
@@ -94,11 +95,14 @@ class Plan:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Why stages are not planned yet, what the last trial of the mirror and the last proof of compatibility say,
-        and what each rename costs, each in a line."""
+        what each rename costs, and what else names the table (it keeps the columns that it was made with), each in a
+        line."""
         unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
         trial = (f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()
         compat = (f" compat: {self.compat}",) if self.compat else ()
-        return (*unplanned, *trial, *compat, *(f" {line}" for line in self.renames))
+        seen = self.facts.dependents.value if self.facts.dependents is not None else None
+        named = (f" the table is named by: {', '.join(seen)}",) if seen else ()
+        return (*unplanned, *trial, *compat, *(f" {line}" for line in self.renames), *named)
 
 
 class Planner:

@@ -32,6 +32,7 @@ from orchestrator.model.state import Record
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.locks import blindness, read_holders
+from orchestrator.mysql.look.dependents import read_dependents
 from orchestrator.mysql.look.disk import read_disk
 from orchestrator.mysql.look.load import read_load, read_transactions
 from orchestrator.mysql.look.marks import read_double_writes, read_flag, read_positions
@@ -108,6 +109,7 @@ class MysqlObserver:
             Need.FLAG: lambda s: read_flag(s, *marked),
             Need.THROTTLES: lambda _: samples(),
             Need.READERS: lambda s: read_readers(s, site.runbook),
+            Need.DEPENDENTS: lambda s: read_dependents(s, site.runbook.table),
             Need.POSITIONS: lambda s: read_positions(s, *marked),
         }
 
@@ -274,8 +276,7 @@ class MysqlObserver:
         from orchestrator.mysql.look.mirror import judge_mirror, live_trigger
 
         rollout, contract = self._site.runbook.id, self._site.runbook.contract
-        found = [live_trigger(shape, rollout, event) for event in ("update", "insert")]
-        of = contract.table
+        found, of = [live_trigger(shape, rollout, event) for event in ("update", "insert")], contract.table
         if not all(found) and not read_rights(session).on_table("TRIGGER", of.schema, of.name):
             raise Unseen(_SILENTLY_EMPTY, self._who().grant("TRIGGER", quote.table(of)))
         complete = all(shape.column(c.name) for c in contract.columns)
@@ -300,9 +301,8 @@ class MysqlObserver:
 
         shape, runbook = self._present(session), self._site.runbook
         paired = {m.new.lower() for m in runbook.contract.pairs}
-        record = self._read_record()
+        record, columns = self._read_record(), runbook.contract.columns
         goes = record.columns_added if record is not None and runbook.phases.rollback_ddl is RollbackDdl.DROP else ()
-        columns = runbook.contract.columns
         dropped = [c for c in columns if c.name in goes and c.name.lower() not in paired and shape.column(c.name)]
         relation = self._relation_of(session, shape)
         if not all(shape.column(m.new) for m in runbook.contract.pairs):

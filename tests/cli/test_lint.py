@@ -64,7 +64,7 @@ def test_a_warning_is_told_and_ends_with_0(tmp_path: Path) -> None:
 def test_with_a_server_the_values_and_what_names_the_table_are_seen(
     primary: Server, schema: str, tmp_path: Path
 ) -> None:
-    """B50; and a value that no mapping knows."""
+    """B50: plan lists views, routines and events that name the table; and a value that no mapping knows."""
     script(
         primary,
         "CREATE TABLE job (id BIGINT PRIMARY KEY, status VARCHAR(9), count INT);"
@@ -85,3 +85,5 @@ def test_with_a_server_the_values_and_what_names_the_table_are_seen(
     named = [w["seen"].split(": ", 1)[1] for w in told["warnings"]]
     assert named == [f"procedure {schema}.tidy names job", f"view {schema}.recent names job"]
     assert terminal.run("lint").out == "nothing found\n"
+    shown = terminal.run("plan", expect=None).out
+    assert f"the table is named by: procedure {schema}.tidy, view {schema}.recent" in shown

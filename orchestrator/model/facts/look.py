@@ -24,7 +24,7 @@ class Facts:
 
     ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.
     ``mirror_due``: whether the record says that the mirror stands; ``readers_due``: and that all readers are on the new
-    column.
+    column. ``dependents``: views, routines and events that name the table.
     """
 
     server: Reading[ServerFacts] | None = None
@@ -47,6 +47,7 @@ class Facts:
     positions: Reading[tuple[Position, ...]] | None = None
     throttles: Reading[tuple[GateSample, ...]] | None = None
     readers: Reading[tuple[OldStatement, ...]] | None = None
+    dependents: Reading[tuple[str, ...]] | None = None
     began_on: str | None = ""
     mirror_due: bool = True
     readers_due: bool = False

@@ -47,3 +47,4 @@ class Need(Enum):
     METER = "meter"
     THROTTLES = "throttles"
     READERS = "readers"
+    DEPENDENTS = "dependents"
