@@ -20,6 +20,7 @@ from orchestrator.model.clauses import (
     NewDefault,
     NewForeignKey,
     NewIndex,
+    OtherIndex,
     RenamedColumn,
 )
 from orchestrator.model.contract import Column, TableName
@@ -35,6 +36,7 @@ from orchestrator.model.step import (
     GhostAlter,
     RenameColumn,
     SetDefault,
+    ShowIndex,
 )
 from orchestrator.model.verdict import Problem, ProblemKind
 
@@ -205,6 +207,7 @@ def _ghost(copied: Sequence[Clause], runbook: Runbook, family: tuple[TableName, 
         columns=tuple(c.column for c in copied if isinstance(c, NewColumn)),
         changes=tuple((c.before, c.after) for c in copied if isinstance(c, ChangedColumn)),
         indexes=tuple(c.index for c in copied if isinstance(c, NewIndex)),
+        final_lock_budget_s=runbook.phases.final_lock_budget_s,
         family=family,
         why=why,
     )
@@ -238,6 +241,9 @@ def _step(statement: Statement, runbook: Runbook, ground: Ground, family: tuple[
                 family=family,
                 way=way,
             )
+        case OtherIndex(name=name):
+            index = next(i for i in runbook.contract.indexes if i.name == name)
+            return ShowIndex(table=table, index=index, family=family, way=way)
         case NewForeignKey(foreign_key=key):
             return AddForeignKey(table=table, foreign_key=key, family=family, way=way)
         case CheckClause(check=check) if check is not None:

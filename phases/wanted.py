@@ -13,6 +13,7 @@ from orchestrator.model.clauses import (
     NewDefault,
     NewForeignKey,
     NewIndex,
+    OtherIndex,
     RenamedColumn,
 )
 from orchestrator.model.contract import Column
@@ -23,7 +24,8 @@ from orchestrator.model.verdict import Problem, ProblemKind
 
 
 def wanted_clauses(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[Clause]:
-    """In the order in which they must take effect: columns, their defaults, renames, changes, indexes, keys, checks."""
+    """In the order in which they must take effect: columns, their defaults, renames, changes, indexes, keys, checks; at
+    the end indexes are shown that were built hidden."""
     return (
         *(NewColumn(c) for c in diff.columns_missing),
         *(NewDefault(c.name) for c in diff.defaults_missing),
@@ -32,6 +34,7 @@ def wanted_clauses(runbook: Runbook, shape: Shape, diff: ShapeDiff) -> Sequence[
         *(NewIndex(i) for i in diff.indexes_missing),
         *(NewForeignKey(f) for f in diff.foreign_keys_missing),
         *(CheckClause("add not enforced", c) for c in diff.checks_missing),
+        *(OtherIndex(i.name) for i in (*diff.indexes_missing, *diff.indexes_hidden) if i.shown_last),
     )
 
 

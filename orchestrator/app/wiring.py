@@ -166,6 +166,7 @@ def _drivers(site: Site, observer: MysqlObserver, flags: Flags, gates: Gates) ->
         "count-duplicates",
         "set-default",
         "rename-column",
+        "show-index",
         "change-column",
         "add-check",
         "drop-check",

@@ -60,11 +60,14 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class Index:
+    """``shown_last``: it is built invisible, and made visible as the last step of the expand."""
+
     name: str
     parts: tuple[IndexPart, ...]
     unique: bool = False
     visible: bool = True
     kind: str = "BTREE"
+    shown_last: bool = False
     serves: str = field(default="", compare=False)
 
     @property

@@ -53,6 +53,17 @@ class AddIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowIndex:
+    """An index that was built invisible is shown to the optimizer."""
+
+    kind: Literal["show-index"] = "show-index"
+    table: TableName
+    index: Index
+    family: tuple[TableName, ...]
+    way: Way = INPLACE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddForeignKey:
     """Add with checks off, in place; trusted only after ProveForeignKey."""
 
@@ -136,7 +147,8 @@ class RenameColumn:
 class GhostAlter:
     """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
     the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
-    nothing else is asked for. ``why``: why not the server's own DDL, in one sentence for the plan."""
+    nothing else is asked for. ``final_lock_budget_s``: how long a swap may keep the application waiting when none came
+    to its end inside the stall budget. ``why``: why not the server's own DDL, in one sentence for the plan."""
 
     kind: Literal["ghost-alter"] = "ghost-alter"
     table: TableName
@@ -144,6 +156,7 @@ class GhostAlter:
     changes: tuple[tuple[Column, Column], ...] = ()
     indexes: tuple[Index, ...] = ()
     rebuild: bool = False
+    final_lock_budget_s: float = 2.0
     family: tuple[TableName, ...]
     why: str
 
@@ -168,11 +181,20 @@ class TryDdl:
     table: TableName
     family: tuple[TableName, ...]
     steps: tuple[
-        AddColumns | SetDefault | RenameColumn | ChangeColumn | AddIndex | AddForeignKey | AddCheck | GhostAlter, ...
+        AddColumns
+        | SetDefault
+        | RenameColumn
+        | ChangeColumn
+        | AddIndex
+        | ShowIndex
+        | AddForeignKey
+        | AddCheck
+        | GhostAlter,
+        ...,
     ]
 
 
-AddingStep = AddColumns | SetDefault | RenameColumn | ChangeColumn | AddIndex | AddForeignKey | AddCheck
+AddingStep = AddColumns | SetDefault | RenameColumn | ChangeColumn | AddIndex | ShowIndex | AddForeignKey | AddCheck
 DroppingStep = DropForeignKey | DropIndex | DropColumns | DropCheck
 ExclusiveDdlStep = AddingStep | DroppingStep
 NativeDdlStep = ExclusiveDdlStep | ProveForeignKey | CountDuplicates

@@ -27,7 +27,8 @@ class ShapeDiff:
     """Names are the contract's. ``*_missing`` are not there; ``*_equal`` are as wanted; ``*_different`` are otherwise.
 
     A change (widening) is missing while the column still has another type, whatever that type is. ``defaults_missing``:
-    columns that are there as wanted but for their default expression, which is set after them.
+    columns that are there as wanted but for their default expression, which is set after them. ``indexes_hidden``:
+    built as wanted, and still to be shown.
     """
 
     columns_missing: tuple[Column, ...]
@@ -38,6 +39,7 @@ class ShapeDiff:
     changes_equal: tuple[Column, ...]
     indexes_missing: tuple[Index, ...]
     indexes_equal: tuple[Index, ...]
+    indexes_hidden: tuple[Index, ...]
     indexes_different: tuple[Different, ...]
     foreign_keys_missing: tuple[ForeignKey, ...]
     foreign_keys_equal: tuple[ForeignKey, ...]
@@ -52,10 +54,9 @@ class ShapeDiff:
     @property
     def complete(self) -> bool:
         """The live table holds all that the contract adds, exactly."""
-        shapes = self.columns_missing or self.changes_missing or self.defaults_missing or self.renames_missing
-        return not (
-            shapes or self.indexes_missing or self.foreign_keys_missing or self.checks_missing or self.different
-        )
+        columns = self.columns_missing or self.changes_missing or self.defaults_missing or self.renames_missing
+        indexes = self.indexes_missing or self.indexes_hidden
+        return not (columns or indexes or self.foreign_keys_missing or self.checks_missing or self.different)
 
     @property
     def different(self) -> tuple[Different, ...]:
@@ -86,6 +87,7 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
     keys = [(f, _live_key_reasons(f, shape)) for f in contract.foreign_keys]
     checks = [(c, check_reasons(c, shape)) for c in contract.checks]
     renames = [(r, _rename_reasons(r, shape)) for r in contract.renames_in_place]
+    hidden = tuple(i for i, _ in indexes if is_hidden(i, shape))
     bare = tuple(c for c, r in columns if r and _lacks_its_default(c, shape))
     return ShapeDiff(
         columns_missing=tuple(c for c, r in columns if r is None),
@@ -98,7 +100,8 @@ def compare_shape(contract: Contract, shape: Shape) -> ShapeDiff:
         changes_equal=tuple(c for c, r in changes if r == ()),
         indexes_missing=tuple(i for i, r in indexes if r is None),
         indexes_equal=tuple(i for i, r in indexes if r == ()),
-        indexes_different=tuple(Different(i.name, r) for i, r in indexes if r),
+        indexes_hidden=hidden,
+        indexes_different=tuple(Different(i.name, r) for i, r in indexes if r and i not in hidden),
         foreign_keys_missing=tuple(f for f, r in keys if r is None),
         foreign_keys_equal=tuple(f for f, r in keys if r == ()),
         foreign_keys_different=tuple(Different(f.name, r) for f, r in keys if r),
@@ -121,6 +124,11 @@ def _rename_reasons(wanted: Rename, shape: Shape) -> tuple[str, ...] | None:
     if old != new:
         return None if old else ()
     return ("both columns are there",) if old else ("neither column is there",)
+
+
+def is_hidden(wanted: Index, shape: Shape) -> bool:
+    """Whether an index that is shown last was built as wanted and is not shown yet."""
+    return wanted.shown_last and _live_index_reasons(replace(wanted, visible=False), shape) == ()
 
 
 def check_reasons(wanted: Check, shape: Shape) -> tuple[str, ...] | None:

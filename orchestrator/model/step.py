@@ -31,6 +31,7 @@ from orchestrator.model.ddl_step import (
     ProveForeignKey,
     RenameColumn,
     SetDefault,
+    ShowIndex,
     TryDdl,
 )
 from orchestrator.model.mirror_step import (
@@ -93,6 +94,7 @@ __all__ = [
     "RowsStep",
     "SetDefault",
     "SetPercent",
+    "ShowIndex",
     "Soak",
     "Step",
     "StepClass",
@@ -204,14 +206,12 @@ Step = DdlStep | RowsStep | TryMirror | TriggerStep | FlagMirrorStep | ProveDoub
 
 def step_class(step: Step) -> StepClass:
     """How the step meets the application."""
+    if isinstance(step, ExclusiveDdlStep | GhostAlter):
+        return StepClass.EXCLUSIVE
     match step:
-        case AddColumns() | SetDefault() | ChangeColumn() | AddIndex() | AddForeignKey() | AddCheck() | GhostAlter():
-            return StepClass.EXCLUSIVE
         case RaiseDoubleWrites() | RemoveMirror(driver="flag"):
             return StepClass.PASSIVE
-        case DropForeignKey() | DropIndex() | DropColumns() | DropCheck() | InstallTrigger() | RemoveMirror():
-            return StepClass.EXCLUSIVE
-        case RenameColumn():
+        case InstallTrigger() | RemoveMirror():
             return StepClass.EXCLUSIVE
         case Fill() | Compare() | ProveForeignKey() | CountDuplicates():
             return StepClass.ROWS
@@ -239,7 +239,7 @@ def step_key(step: Step) -> str:
             return f"{step.kind}:{step.old}"
         case AddCheck() | DropCheck():
             return f"{step.kind}:{step.check.name}"
-        case AddIndex() | DropIndex() | CountDuplicates():
+        case AddIndex() | ShowIndex() | DropIndex() | CountDuplicates():
             return f"{step.kind}:{step.index.name}"
         case AddForeignKey() | ProveForeignKey() | DropForeignKey():
             return f"{step.kind}:{step.foreign_key.name}"

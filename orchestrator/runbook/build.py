@@ -163,7 +163,8 @@ class Builder:
             form.name,
             tuple(parts),
             unique=form.unique,
-            visible=form.visible,
+            visible=form.visible is not False,
+            shown_last=form.visible == "last",
             kind=form.kind.upper(),
             serves=form.serves,
         )

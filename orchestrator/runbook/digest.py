@@ -86,8 +86,9 @@ def _column(column: Column) -> dict[str, object]:
 
 
 def _index(index: Index) -> dict[str, object]:
-    kind = {"kind": index.kind} if index.kind != "BTREE" else {}
-    return {"columns": [_part(p) for p in index.parts], "unique": index.unique, "visible": index.visible, **kind}
+    more = {"kind": index.kind} if index.kind != "BTREE" else {}
+    visible = "last" if index.shown_last else index.visible
+    return {"columns": [_part(p) for p in index.parts], "unique": index.unique, "visible": visible, **more}
 
 
 def _part(part: IndexPart) -> str:

@@ -69,7 +69,7 @@ def index_line(index: Index) -> str:
     """One entry of indexes."""
     pairs = [("name", scalar(index.name)), ("columns", "[" + ", ".join(_part(p) for p in index.parts) + "]")]
     pairs += [("unique", "true")] if index.unique else []
-    pairs += [] if index.visible else [("visible", "false")]
+    pairs += [] if index.visible and not index.shown_last else [("visible", "last" if index.visible else "false")]
     pairs += [("kind", index.kind.lower())] if index.kind != "BTREE" else []
     return flow(pairs)
 

@@ -129,7 +129,10 @@ class IndexForm(Form):
         default="btree", description="fulltext is built while every write waits; that needs a waiver."
     )
     unique: bool = Field(default=False, description="Whether it is UNIQUE.")
-    visible: bool = Field(default=True, description="Whether the optimizer sees it.")
+    visible: bool | Literal["last"] = Field(
+        default=True,
+        description="Whether the optimizer sees it. last: built invisible, and shown when all else of ddl is there.",
+    )
     serves: str = Field(default="", description="The query that it serves: for people, not part of the digest.")
 
 
@@ -159,6 +162,7 @@ class StandingIndexForm(IndexForm):
     kind: Literal["btree", "fulltext", "spatial"] = Field(  # type: ignore[assignment] # one kind more than can be added
         default="btree", description="Kind of the index."
     )
+    visible: bool = Field(default=True, description="Whether the optimizer sees it.")
 
 
 class ChildForm(ForeignKeyForm):

@@ -15,6 +15,7 @@ from orchestrator.errors import RolloutError
 from orchestrator.runbook.load import parse
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
+from tests.support.log import general_log, said
 from tests.support.servers import script, sql, wait_caught_up
 from tests.support.state import settings_of
 from tests.support.world import Silent
@@ -265,6 +266,26 @@ def test_a_default_expression_ends_exactly_as_the_contract_says(ground: Ground) 
     ground.make("INSERT INTO t (id, a) VALUES (2, 5)")
     rows = sql(ground.server, f"SELECT id, CAST(meta AS CHAR), twice FROM {ground.schema}.t ORDER BY id")
     assert rows == [(1, None, 2), (2, "{}", 10)]
+
+
+def test_an_index_that_is_shown_last_is_built_hidden_and_shown_when_all_else_is_there(ground: Ground) -> None:
+    ground.make("CREATE TABLE p (id INT PRIMARY KEY); CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    contract = (
+        "  columns: [{name: p_id, type: int}]\n"
+        "  indexes: [{name: v_idx, columns: [v], visible: last}, {name: p_idx, columns: [p_id]}]\n"
+        "  foreign_keys: [{name: p_fk, columns: [p_id], references: p(id)}]"
+    )
+    with general_log(ground.server):
+        ground.passes("t", contract)
+        told = said(ground.server)
+    words = ("ADD COLUMN", "ADD INDEX `v_idx`", "ADD INDEX `p_idx`", "ADD CONSTRAINT", "ALTER INDEX `v_idx` VISIBLE")
+    altered = [t for t in told if t.startswith("ALTER") and f"TABLE `{ground.schema}`.`t`" in t]
+    assert [next(w for w in words if w in t) for t in altered] == list(words)
+    assert [t for t in altered if "INVISIBLE" in t] == [altered[1]]
+    ground.make("ALTER TABLE t ALTER INDEX v_idx INVISIBLE")
+    with ground.app("t", contract) as app:
+        ddl = next(s for s in app.planner.plan("ddl").stages if s.name == "ddl")
+        assert [s.key for s in ddl.steps if "index" in s.key] == ["show-index:v_idx"]
 
 
 def test_b97_names_with_backticks_blanks_and_percent_signs_are_quoted(ground: Ground) -> None:

@@ -316,6 +316,7 @@ class Silent:
 KINDS = [
     "add-columns",
     "set-default",
+    "show-index",
     "count-duplicates",
     "try-ddl",
     "try-mirror",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from orchestrator.model.contract import Column, ForeignKey
-from orchestrator.model.facts import Shape
+from orchestrator.model.contract import Column, ForeignKey, Index, TableName
+from orchestrator.model.facts import Shape, Trigger
 from orchestrator.model.outcome import Seen
-from orchestrator.model.shape_diff import column_reasons, index_reasons, key_reasons
+from orchestrator.model.shape_diff import column_reasons, index_reasons, is_hidden, key_reasons
+from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.step import (
     AddCheck,
     AddColumns,
@@ -22,7 +25,10 @@ from orchestrator.model.step import (
     GhostAlter,
     RenameColumn,
     SetDefault,
+    ShowIndex,
 )
+
+T = TypeVar("T", Column, Index, Trigger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,9 @@ def standing(step: ExclusiveDdlStep, shape: Shape | None) -> Standing:
             there = any(c.lower() == step.check.name.lower() for c, _ in shape.checks)
             return Standing(Seen.ABSENT, step) if there else _PRESENT
         case AddIndex():
-            live = shape.index(step.index.name)
-            reasons = None if live is None else index_reasons(step.index, live, shape)
-            return _single(step, f"index {step.index.name}", reasons)
+            return _single(step, f"index {step.index.name}", _built(step.index, shape))
+        case ShowIndex():
+            return _shown(step, shape)
         case AddForeignKey():
             return _foreign_key(step, shape)
         case DropForeignKey():
@@ -99,17 +105,51 @@ def copy_standing(step: GhostAlter, shape: Shape | None) -> CopyStanding:
             left_changes.append((before, after))
     left_indexes = []
     for index in step.indexes:
-        found = shape.index(index.name)
-        if found is None:
+        otherwise = _built(index, shape)
+        if otherwise is None:
             left_indexes.append(index)
-        elif reasons := index_reasons(index, found, shape):
-            return CopyStanding(Seen.UNKNOWN, problem=_otherwise(f"index {index.name}", reasons))
+        elif otherwise:
+            return CopyStanding(Seen.UNKNOWN, problem=_otherwise(f"index {index.name}", otherwise))
     wanted = len(step.columns) + len(step.changes) + len(step.indexes)
     left = len(left_columns) + len(left_changes) + len(left_indexes)
     if left == 0 and wanted:
         return CopyStanding(Seen.PRESENT)
     rest = replace(step, columns=left_columns, changes=tuple(left_changes), indexes=tuple(left_indexes))
     return CopyStanding(Seen.ABSENT if left == wanted else Seen.PARTIAL, rest)
+
+
+def under_former_name(old: Shape, table: TableName) -> Shape:
+    """The table that was swapped out, as it was called before; the server calls CHECKs after it that nobody named."""
+    lead = f"{old.table.name}_chk_"
+    checks = ((n.replace(lead, f"{table.name}_chk_") if n.startswith(lead) else n, c) for n, c in old.checks)
+    return replace(old, table=table, checks=tuple(sorted(checks)))
+
+
+def changed_since(before: Shape, old: Shape) -> tuple[str, ...]:
+    """What is otherwise in the table that was swapped out than it was before its copy, in short sentences."""
+    now = under_former_name(old, before.table)
+    parts = (
+        *_changed("column", before.columns, now.columns, lambda a, b: column_reasons(a, b, now)),
+        *_changed("index", before.indexes, now.indexes, lambda a, b: index_reasons(a, b, now)),
+        *_changed("trigger", before.triggers, now.triggers, lambda a, b: () if a == b else ("it is another",)),
+    )
+    if parts or shape_digest(now) == shape_digest(before):
+        return parts
+    return ("its definition is another",)
+
+
+def _changed(
+    what: str, before: Sequence[T], now: Sequence[T], reasons: Callable[[T, T], tuple[str, ...]]
+) -> Iterator[str]:
+    there: dict[str, T] = {x.name.lower(): x for x in before}
+    here: dict[str, T] = {x.name.lower(): x for x in now}
+    for name in dict.fromkeys((*there, *here)):
+        if name not in there:
+            yield f"{what} {here[name].name} came"
+        elif name not in here:
+            yield f"{what} {there[name].name} went"
+        elif said := reasons(there[name], here[name]):
+            yield f"{what} {here[name].name}: {'; '.join(said)}"
 
 
 def _columns(step: AddColumns, shape: Shape) -> Standing:
@@ -121,6 +161,23 @@ def _columns(step: AddColumns, shape: Shape) -> Standing:
         elif reasons := column_reasons(wanted, live, shape):
             return Standing(Seen.UNKNOWN, problem=_otherwise(f"column {wanted.name}", reasons))
     return _some(len(missing), len(step.columns), replace(step, columns=tuple(missing)))
+
+
+def _built(wanted: Index, shape: Shape) -> tuple[str, ...] | None:
+    """In what the live index is otherwise than it was to be built, None when there is none."""
+    live = shape.index(wanted.name)
+    if live is None or is_hidden(wanted, shape):
+        return None if live is None else ()
+    return index_reasons(wanted, live, shape)
+
+
+def _shown(step: ShowIndex, shape: Shape) -> Standing:
+    if is_hidden(step.index, shape):
+        return Standing(Seen.ABSENT, step)
+    reasons = _built(step.index, shape)
+    if reasons is None:
+        return Standing(Seen.UNKNOWN, problem=f"index {step.index.name} is not there")
+    return _single(step, f"index {step.index.name}", reasons)
 
 
 def _default(step: SetDefault, shape: Shape) -> Standing:

@@ -25,6 +25,7 @@ from orchestrator.model.step import (
     GhostAlter,
     RenameColumn,
     SetDefault,
+    ShowIndex,
 )
 from orchestrator.model.types import ColumnType, Family
 from orchestrator.model.way import Way
@@ -66,6 +67,8 @@ def _clauses(step: ExclusiveDdlStep) -> list[str]:
             return [f"MODIFY COLUMN {column_definition(after)}"]
         case AddIndex():
             return [f"ADD {index_definition(step.index)}"]
+        case ShowIndex():
+            return [f"ALTER INDEX {name(step.index.name)} VISIBLE"]
         case AddForeignKey():
             return [f"ADD {foreign_key_definition(step.foreign_key)}"]
         case AddCheck(check=check):
@@ -175,7 +178,7 @@ def _word(word: str) -> str:
 def index_definition(index: Index) -> str:
     kind = "" if index.kind.upper() in ("BTREE", "HASH", "") else f"{_word(index.kind.upper())} "
     unique = "UNIQUE " if index.unique else ""
-    hidden = "" if index.visible else " INVISIBLE"
+    hidden = "" if index.visible and not index.shown_last else " INVISIBLE"
     return f"{unique}{kind}INDEX {name(index.name)} ({', '.join(_part(p) for p in index.parts)}){hidden}"
 
 
