@@ -99,29 +99,28 @@ class CopyRun(Protocol):
 
     def status(self) -> CopyStatus | None:
         """The newest that it told; None while it has told nothing."""
-        ...
 
     def trouble(self) -> str:
         """Why it must be ended although it runs (silent, deaf, its files gone); "" when all is well."""
-        ...
 
     def ended(self) -> CopyEnd | None: ...
 
     def wait(self, wait: bool) -> None:
         """Stand still, or go on. May be said again at any time."""
-        ...
 
     def cut_over(self) -> bool:
         """Allow exactly one attempt. False: it is not in the state to take it."""
-        ...
 
     def attempts(self) -> int:
         """How many attempts at the cut-over have begun."""
-        ...
+
+    def takes_up(self, after_s: float) -> float | None:
+        """When, on the clock and later than ``after_s``, it will take up the changes that wait for it: in a cut-over
+        the table's users wait until then. Looks once; asked some times in a second it knows it best. None: it has not
+        been seen yet, or it takes them up at any time."""
 
     def end(self) -> None:
         """The program and all that it started are gone afterwards. What it left on the server is not touched."""
-        ...
 
 
 class CopyTool(Protocol):
@@ -134,27 +133,21 @@ class CopyTool(Protocol):
 
     def run_lock(self, table: TableName) -> str:
         """The named lock that a running tool holds on the server; "" when it takes none."""
-        ...
 
     def command(self, change: CopyChange) -> Sequence[str]:
         """The exact command line, secrets hidden. Raises ConfigurationError when there is no program to run."""
-        ...
 
     def start(self, change: CopyChange) -> CopyRun:
         """Raises ConfigurationError; nothing runs then."""
-        ...
 
     def began(self, change: CopyChange) -> bool:
         """Whether this machine has files of an unfinished run of ours on that table."""
-        ...
 
     def settle(self, change: CopyChange) -> None:
         """End what runs of ours on that table on this machine. Nothing to do is fine."""
-        ...
 
     def clear(self, change: CopyChange) -> None:
         """As ``settle``, and its files are gone."""
-        ...
 
 
 class Observer(Protocol):

@@ -50,13 +50,18 @@ _RUNNER = (
 )
 _STATEMENTS = (
     "SELECT ID FROM performance_schema.processlist WHERE ID <> CONNECTION_ID()"
-    " AND INFO LIKE '%%/* gh-ost */%%' AND (LOCATE(%s, INFO) > 0 OR LOCATE(%s, INFO) > 0)"
+    " AND INFO LIKE '%%/* gh-ost */%%'"
+    " AND (LOCATE(%s, INFO) > 0 OR LOCATE(%s, INFO) > 0 OR LOCATE(%s, INFO) > 0)"
 )
-_WAITS_FOR_TABLE = (
-    "SELECT t.PROCESSLIST_ID FROM performance_schema.metadata_locks m"
+# The session that swaps idles while it holds the lock, so it is known by the named lock that it took before.
+_SWAPPING = (
+    "SELECT t.PROCESSLIST_ID, m.LOCK_STATUS, m.LOCK_TYPE FROM performance_schema.metadata_locks m"
     " JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID"
-    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s AND m.LOCK_STATUS = 'PENDING'"
-    " AND t.PROCESSLIST_INFO LIKE 'lock /* gh-ost */ tables%%'"
+    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s"
+    " AND m.LOCK_TYPE IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE')"
+    " AND (t.PROCESSLIST_INFO LIKE '%%/* gh-ost */%%' OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks u"
+    " WHERE u.OWNER_THREAD_ID = m.OWNER_THREAD_ID AND u.OBJECT_TYPE = 'USER LEVEL LOCK'"
+    " AND u.OBJECT_NAME = CONCAT('gh-ost.', t.PROCESSLIST_ID, '.lock')))"
 )
 
 
@@ -81,6 +86,16 @@ class Left:
 
     def __str__(self) -> str:
         return f"{self.table} ({self.kind.value}, about {self.rows_estimate} rows, since {self.created_at})"
+
+
+@dataclass(frozen=True, slots=True)
+class Swapping:
+    """The session that swaps. ``holds``: it has its lock, else it waits for it. ``renames``: the rename waits for
+    nothing but its end."""
+
+    process_id: int
+    holds: bool
+    renames: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +183,35 @@ def read_runner(session: Session, lock: str) -> str:
 def end_statements(session: Session, of: TableName, names: CopyTables, *, kill: bool) -> int:
     """How many statements of the tool on these tables the server still runs; with ``kill`` each is asked to end.
     Raises ServerError."""
-    rows = session.query(_STATEMENTS, (name(of.name), name(names.new)))
+    rows = session.query(_STATEMENTS, (name(of.name), name(names.new), name(names.old)))
     for (id,) in rows if kill else ():
         kill_query(session, int(id))
     return len(rows)
 
 
-def waiting_for(session: Session, of: TableName) -> int | None:
-    """The session of the tool that waits for the lock of the cut-over, None when none does. Raises ServerError."""
-    id = session.value(_WAITS_FOR_TABLE, (of.schema, of.name))
-    return int(id) if id is not None else None
+def swapping(session: Session, of: TableName) -> Swapping | None:
+    """The session of the tool that keeps the table's users waiting now, None when none does. Raises ServerError."""
+    rows = session.query(_SWAPPING, (of.schema, of.name))
+    first = next(((int(id), status) for id, status, kind in rows if kind != "EXCLUSIVE"), None)
+    if first is None:
+        return None
+    renames = any(kind == "EXCLUSIVE" for _, _, kind in rows)
+    return Swapping(first[0], holds=first[1] == "GRANTED", renames=renames)
 
 
 def kill_query(session: Session, id: int) -> None:
     """The statement of that session ends; one that is gone is fine. Raises ServerError for a missing right."""
+    _kill(session, f"KILL QUERY {id}")
+
+
+def kill_session(session: Session, id: int) -> None:
+    """The session ends and with it every lock that it holds, otherwise as ``kill_query``."""
+    _kill(session, f"KILL {id}")
+
+
+def _kill(session: Session, statement: str) -> None:
     try:
-        session.execute(f"KILL QUERY {id}")
+        session.execute(statement)
     except ServerError as error:
         if error.is_privilege and error.number != 1095:
             raise

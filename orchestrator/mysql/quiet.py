@@ -91,6 +91,10 @@ class Quiet:
                 return self._held(signal)
             self._clock.sleep(_LOOK_EVERY_S)
 
+    def still(self) -> bool:
+        """Whether nobody is known to hold the family on the primary now. Raises ServerError."""
+        return not self._primary_blocked()
+
     def restart(self) -> None:
         """The bound counts from now."""
         self._began_at = self._clock.monotonic()

@@ -124,6 +124,8 @@ class Player:
             return False
         cursor.execute("SET lock_wait_timeout = 4")
         try:
+            # As gh-ost does: the stand-in that it finds goes first, whoever made it.
+            cursor.execute(f"DROP /* gh-ost */ TABLE IF EXISTS {beside % 'del'}")
             names = ", ".join(self.shared(cursor))
             cursor.execute(f"DELETE FROM {beside % 'gho'}")
             cursor.execute(f"INSERT INTO {beside % 'gho'} ({names}) SELECT {names} FROM {of}")

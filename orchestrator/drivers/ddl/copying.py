@@ -8,19 +8,19 @@ when the runbook says so.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from orchestrator.drivers.ddl.cutover import CutOver
 from orchestrator.drivers.ddl.leftovers import Leftovers
-from orchestrator.drivers.ddl.standing import copy_standing
+from orchestrator.drivers.ddl.marked import Copying, mark_of, put_mark
+from orchestrator.drivers.ddl.standing import changed_since, copy_standing, under_former_name
 from orchestrator.errors import RolloutError
+from orchestrator.model.contract import TableName
 from orchestrator.model.copying import CopyChange, CopyStatus
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on
-from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.step import GhostAlter, step_key
 from orchestrator.mysql import copied
 from orchestrator.mysql.errno import ServerError
@@ -74,7 +74,7 @@ class CopyDriver:
                 found = copy_standing(step, read_shape(session, step.table))
                 done = found.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped())
                 if done:
-                    left.tidy(drop_old=self._site.runbook.phases.gh_ost.drop_old_table)
+                    left.tidy(drop_old=self._drops_old and self._old_is_as_before(session, step, left))
                     return Seen.PRESENT
                 return Seen.PARTIAL if left.ours() else found.seen
             except ServerError as error:
@@ -108,21 +108,20 @@ class CopyDriver:
             return Outcome(Result.FAILED, seen, "clauses that mean one thing only", _OTHERWISE)
         if refused := self._refused(session, found.left, shape):
             return refused
-        left = self._leftovers(session, step)
-        mark = _mark(change, shape)
-        judged = left.judge(mark, may_resume=change.gtid)
+        mark = mark_of(change, shape)
+        judged = self._leftovers(session, step).judge(mark, may_resume=change.gtid)
         if isinstance(judged, Outcome):
             return judged
-        return self._run(session, step, replace(change, resume=judged), shape, mark, beat)
+        names = self._tool.tables(step.table)
+        return self._run(step, Copying(session, replace(change, resume=judged), shape, mark, names), beat)
 
-    def _run(
-        self, session: Session, step: GhostAlter, change: CopyChange, shape: Shape, mark: str, beat: Beat
-    ) -> Outcome:
+    def _run(self, step: GhostAlter, copying: Copying, beat: Beat) -> Outcome:
         """The run from its start to its end, and what the table shows then. Nothing of ours runs afterwards."""
-        began = self._site.clock.monotonic()
-        run = self._tool.start(change)
+        session, clock = copying.session, self._site.clock
+        began = clock.monotonic()
+        run = self._tool.start(copying.change)
         try:
-            stopped = self._accompany(session, run, change, shape, mark, beat)
+            stopped = self._accompany(copying, run, beat)
         except ServerError:
             run.end()
             self._clear_quietly(step)
@@ -132,27 +131,56 @@ class CopyDriver:
         left = self._leftovers(session, step)
         if not left.settle():
             return Outcome(Result.UNKNOWN, f"a statement of {self._tool.name} does not end on the server")
-        seconds = round(self._site.clock.monotonic() - began, 3)
+        figures = {"seconds": round(clock.monotonic() - began, 3), **stopped.figures}
         after = copy_standing(step, read_shape(session, step.table))
         if after.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped()):
-            kept = left.tidy(drop_old=self._site.runbook.phases.gh_ost.drop_old_table)
-            figures = {"seconds": seconds, **stopped.figures}
-            how = "went on from a checkpoint, and the table was swapped" if change.resume else "the table was swapped"
-            return Outcome(Result.DONE, f"{how}{f'; {kept}' if kept else ''}", figures=figures)
+            return self._swapped(copying, left, figures)
         left.tidy(drop_old=False)
-        return replace(stopped, figures={"seconds": seconds, **stopped.figures})
+        return replace(stopped, figures=figures)
+
+    def _swapped(self, copying: Copying, left: Leftovers, figures: dict[str, float]) -> Outcome:
+        """What became of the old table. DDL of somebody's that came between our last look and the swap is in it alone:
+        then it stays, whatever the runbook says."""
+        old = read_shape(copying.session, copying.old)
+        if reasons := changed_since(copying.shape, old) if old is not None else ():
+            left.tidy(drop_old=False)
+            return Outcome(
+                Result.FAILED,
+                f"the table was swapped, and lacks what somebody changed at the last moment: {'; '.join(reasons)}",
+                f"{copying.old} as {copying.change.table} was before the copy",
+                f"make that change again on {copying.change.table}, fetch what was written into it from {copying.old}"
+                " (kept), drop that; then the same command again",
+                figures=figures,
+            )
+        kept = left.tidy(drop_old=self._drops_old)
+        resumed = copying.change.resume
+        how = "went on from a checkpoint, and the table was swapped" if resumed else "the table was swapped"
+        return Outcome(Result.DONE, f"{how}{f'; {kept}' if kept else ''}", figures=figures)
+
+    @property
+    def _drops_old(self) -> bool:
+        return self._site.runbook.phases.gh_ost.drop_old_table
+
+    def _old_is_as_before(self, session: Session, step: GhostAlter, left: Leftovers) -> bool:
+        """Whether the mark that is left says that the old table is still the one of which the copy was begun."""
+        if not (mark := left.mark()):
+            return False
+        where = self._where(session, step)
+        shape = read_shape(session, TableName(step.table.schema, self._tool.tables(step.table).old))
+        if shape is None or (missing := copy_standing(step, shape).left) is None:
+            return False
+        change = replace(where, alter=copy_clauses(missing))
+        return mark == mark_of(change, under_former_name(shape, step.table))
 
     def _clear_quietly(self, step: GhostAlter) -> None:
         """A server that is gone keeps what it has until the next command, which knows it by its mark."""
         with contextlib.suppress(ServerError, RolloutError):
             self.abandon(step)
 
-    def _accompany(
-        self, session: Session, run: CopyRun, change: CopyChange, shape: Shape, mark: str, beat: Beat
-    ) -> Outcome:
+    def _accompany(self, copying: Copying, run: CopyRun, beat: Beat) -> Outcome:
         """Beat until it ends, or has to be ended. What is told is why, in case that the table shows no change."""
         clock, limits = self._site.clock, self._site.runbook.limits
-        swap = CutOver(self._site, run, session, shape, self._replicas)
+        swap = CutOver(self._site, run, copying, self._replicas)
         marked, waits_since, throttled_s = False, None, 0.0
         began = last = clock.monotonic()
         while True:
@@ -173,7 +201,7 @@ class CopyDriver:
                     figures=swap.figures(),
                 )
             status = run.status()
-            marked = marked or (status is not None and self._marked(session, change, mark))
+            marked = marked or (status is not None and put_mark(copying))
             now = clock.monotonic()
             throttled_s, last = (throttled_s + now - last if waits_since is not None else throttled_s), now
             signal = beat(_progress(status, now - began, throttled_s))
@@ -190,11 +218,6 @@ class CopyDriver:
                     return stopped
                 continue
             clock.sleep(_BEAT_EVERY_S)
-
-    def _marked(self, session: Session, change: CopyChange, mark: str) -> bool:
-        names = self._tool.tables(change.table)
-        copied.put_mark(session, change.table, names.checkpoints, mark)
-        return copied.put_mark(session, change.table, names.log, mark)
 
     def _refused(self, session: Session, step: GhostAlter, shape: Shape) -> Outcome | None:
         """What no copy may be made of, found before anything is."""
@@ -237,12 +260,6 @@ class CopyDriver:
             max_lag_s=runbook.limits.replication_lag_s,
             threads_running=runbook.limits.threads_running,
         )
-
-
-def _mark(change: CopyChange, shape: Shape) -> str:
-    """Rollout and change, by which a run of ours is known again; another ALTER or another table makes another mark."""
-    parts = "\0".join((change.alter, shape_digest(shape)))
-    return f"{change.rollout} {hashlib.sha256(parts.encode()).hexdigest()[:16]}"
 
 
 def _documents(shape: Shape | None) -> str:

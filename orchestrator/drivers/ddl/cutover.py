@@ -1,32 +1,48 @@
 """The swap of a copy with the live table, which is ours to give: one attempt at a time, in a quiet moment, taken back
 when it would keep the application waiting longer than the stall budget.
 
-The tool's own attempt waits whole seconds for its lock with every statement of the application behind it. So we look
-first (a known holder costs nothing), and watch the attempt: while its lock is still PENDING it is killed, the tool
-falls back to its postponed state, and we try again after a pause that grows.
+The tool's own attempt waits whole seconds for its lock with every statement of the application behind it, and when it
+has the lock it may sleep for a second before it goes on. So its attempt is held back by a stand-in until nobody holds
+the table and the tool is about to wake; then it is watched. Whoever waits for it too long gets the table back: the
+attempt is ended, the tool falls back to its postponed state, and we try again after a pause that grows.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 
-from orchestrator.model.facts import Shape
+from orchestrator.drivers.ddl.marked import Copying
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind, goes_on
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.mysql import copied
 from orchestrator.mysql.locks import blindness
 from orchestrator.mysql.quiet import Quiet, ReplicaLook, Terms, stopping
-from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
+from orchestrator.mysql.stand_in import StandIn
 from orchestrator.ports import Beat, CopyRun
 
-# Asked for at this share of the budget, so that the look, the KILL and the wake-up fit into the rest.
+# Asked for at these shares of the budget, so that the look, the KILL and the wake-up fit into the rest. An attempt that
+# has its lock is nearer to its end than one that waits for it.
 _ASK_AT = 0.6
+_ASK_HOLDER_AT = 0.8
 _LOOK_EVERY_S = 0.01
 _BEAT_EVERY_S = 0.25
+# How long is looked for when the tool wakes; one that does not sleep is not waited for.
+_SEEN_WITHIN_S = 2.5
+# So near to its moment nothing else is done any more, and a beat comes late: it may take longer than what is left.
+_NEAR_S = 0.25
+_FAR_S = 0.5
+# A server ends a session that idles, ours with its lock too; the tool must not stand there for so long.
+_STANDS_S = 6.0
+_LATE_BEAT_S = 1.5
+# The attempt begins so long before the tool wakes that its lock, and its own mark in the binary log, are there by then:
+# as long as its lock took the last time (the first time: as we need for a small table of our own), and a rest.
+_REST_S = 0.06
+_GREATEST_LEAD_S = 0.4
 # From the word to the end of a good attempt gh-ost needs one to four seconds.
 _BEGINS_WITHIN_S = 30.0
 _ATTEMPT_WITHIN_S = 60.0
@@ -58,26 +74,32 @@ class _Watching:
 class CutOver:
     """All attempts of one run; they share the bound of ``cut_over_tries`` and that of ``max_wait``."""
 
-    def __init__(self, site: Site, run: CopyRun, session: Session, shape: Shape, replicas: ReplicaLook | None) -> None:
+    def __init__(self, site: Site, run: CopyRun, copying: Copying, replicas: ReplicaLook | None) -> None:
         self._site = site
         self._run = run
-        self._session = session
-        self._shape = shape
+        self._copying = copying
+        self._session = copying.session
+        self._shape = copying.shape
         self._tries = 0
         self._taken_back = 0
-        self._longest_pending_s = 0.0
+        self._longest_pending_s = self._longest_stall_s = 0.0
+        self._lead_s = 0.0
         self._jitter: Callable[[], float] = random.random
         limits = site.runbook.limits
         terms = Terms(limits.max_wait_s, window=site.runbook.phases.window)
-        self._quiet = Quiet(session, (shape.table,), replicas, site.clock, terms)
+        self._quiet = Quiet(copying.session, (copying.shape.table,), replicas, site.clock, terms)
         self._began = False
-        self._clear_at = 0.0
+        self._clear_at = self._let_go_at = 0.0
+        self._attempts_before, self._left_ready = 0, False
 
     def figures(self) -> dict[str, float]:
+        """``longest_stall_s``: the longest that one attempt kept the users of the table waiting, from the last look
+        that saw nobody wait; ``longest_pending_s``: the same while it had no lock."""
         return {
             "cut_over_tries": float(self._tries),
             "cut_over_taken_back": float(self._taken_back),
             "longest_pending_s": round(self._longest_pending_s, 3),
+            "longest_stall_s": round(self._longest_stall_s, 3),
         }
 
     def give(self, beat: Beat) -> Outcome | None:
@@ -102,19 +124,30 @@ class CutOver:
                 "let them finish, then the same command again",
                 figures=self.figures(),
             )
-        return self._attempt(beat)
+        with closing(self._site.connect("swap")) as session:
+            return self._attempt(StandIn(session, self._copying.old, self._copying.names.sentry), beat)
 
     def _changed(self) -> bool:
         live = read_shape(self._session, self._shape.table)
         return live is None or shape_digest(live) != shape_digest(self._shape)
 
-    def _attempt(self, beat: Beat) -> Outcome | None:
-        before, self._clear_at = self._run.attempts(), self._site.clock.monotonic()
+    def _attempt(self, stand_in: StandIn, beat: Beat) -> Outcome | None:
+        clock = self._site.clock
+        self._attempts_before, self._left_ready, began = self._run.attempts(), False, clock.monotonic()
+        if not stand_in.hold():
+            old = self._copying.old
+            next = f"ask whose {old} is, then the same command again"
+            return Outcome(Result.FAILED, f"{old} came while the copy was filled", f"no table {old}", next)
+        self._lead_s = self._lead_s or min(clock.monotonic() - began + _REST_S, _GREATEST_LEAD_S)
         if not self._run.cut_over():
-            self._site.clock.sleep(_BEAT_EVERY_S)
+            clock.sleep(_BEAT_EVERY_S)
             return None
-        self._tries += 1
-        signal = self._watch(before, beat)
+        signal, came = self._hold_back(stand_in, beat)
+        self._let_go_at = self._clear_at = clock.monotonic()
+        stand_in.let_go()
+        self._tries += came
+        if goes_on(signal):
+            signal = self._watch(beat)
         if not goes_on(signal):
             return replace(stopping(signal), figures=self.figures())
         if self._run.ended() or self._swapped():
@@ -122,51 +155,108 @@ class CutOver:
             return None
         if self._tries >= self._site.runbook.phases.gh_ost.cut_over_tries:
             behind = f"; last in its way: {self._quiet.last_blocker}" if self._quiet.last_blocker else ""
-            return self._held(f"the cut-over was tried {self._tries} times and got no lock{behind}")
-        self._quiet.back_off(0.0, self._jitter())
+            return self._held(f"the cut-over was tried {self._tries} times and taken back each time{behind}")
+        # What an attempt takes is no waiting for others, but for one that met nobody's table.
+        self._quiet.back_off(clock.monotonic() - began if came else 0.0, self._jitter())
         return None
 
-    def _watch(self, before: int, beat: Beat) -> Signal:
-        """Until the attempt is over, or a beat asks for the end. A session that waits too long is taken back."""
-        clock, signal = self._site.clock, GO
+    def _hold_back(self, stand_in: StandIn, beat: Beat) -> tuple[Signal, bool]:
+        """Until the tool stands before the stand-in, nobody holds the table and the tool is about to wake: whether that
+        moment came. An attempt that it did not come for has cost nobody anything. Not GO: a beat asks for the end."""
+        clock, signal, stood = self._site.clock, GO, False
         began, beat_at = clock.monotonic(), float("-inf")
-        left_ready = False
-        while not (self._run.ended() or self._run.trouble()):
+        until = began + _BEGINS_WITHIN_S
+        while not self._is_over() and clock.monotonic() < until:
+            waiting = stand_in.stands_before(self._session)
+            if stood and waiting is None and copied.swapping(self._session, self._shape.table):
+                return signal, True
+            wakes_at = self._run.takes_up(clock.monotonic() + self._lead_s)
             now = clock.monotonic()
-            begun, so_far_s = self._run.attempts() > before, now - began
-            if so_far_s > (_ATTEMPT_WITHIN_S if begun else _BEGINS_WITHIN_S):
-                return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {so_far_s:.0f} s")
-            pending = self._take_back(now)
-            status = self._run.status()
-            if begun and status is not None:
-                # What it told last may be older than the attempt: it must have been seen at work first.
-                left_ready = left_ready or not status.ready
-                if left_ready and status.ready and not pending:
-                    break
-            if now - beat_at >= _BEAT_EVERY_S:
+            if waiting is not None and not stood:
+                stood, until = True, now + _STANDS_S
+            left_s = wakes_at - self._lead_s - now if wakes_at is not None else began + _SEEN_WITHIN_S - now
+            if waiting is not None and signal.kind is SignalKind.GO and left_s < _NEAR_S:
+                clock.sleep(max(left_s, 0.0))
+                if self._quiet.still():
+                    return signal, True
+            elif now - beat_at >= (_BEAT_EVERY_S if waiting is None or left_s > _FAR_S else _LATE_BEAT_S):
                 beat_at = now
-                signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=so_far_s))
+                note = f"cut-over, try {self._tries + 1}: waits for its moment"
+                signal = beat(Progress(unit="", note=note, elapsed_s=now - began))
                 if not goes_on(signal):
                     break
             clock.sleep(_LOOK_EVERY_S)
-        return signal
+        if (waiting := stand_in.stands_before(self._session)) is not None:
+            copied.kill_query(self._session, waiting)
+        return signal, False
+
+    def _is_over(self) -> bool:
+        """Whether the attempt has ended, with the run or without. What the tool told last may be older than the
+        attempt: it must have been seen at work first."""
+        if self._run.ended() or self._run.trouble():
+            return True
+        status = self._run.status()
+        if status is None or self._run.attempts() <= self._attempts_before:
+            return False
+        self._left_ready = self._left_ready or not status.ready
+        return self._left_ready and status.ready
+
+    def _watch(self, beat: Beat) -> Signal:
+        """Until the attempt is over, or a beat asks for the end. One that stalls the table for too long is taken
+        back."""
+        clock, signal = self._site.clock, GO
+        began = beat_at = clock.monotonic()
+        while True:
+            now = clock.monotonic()
+            if now - began > _ATTEMPT_WITHIN_S:
+                return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {now - began:.0f} s")
+            if not self._take_back(now) and self._is_over():
+                return signal
+            if now - beat_at >= _BEAT_EVERY_S:
+                beat_at = now
+                signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=now - began))
+                if not goes_on(signal):
+                    return signal
+            clock.sleep(_LOOK_EVERY_S)
 
     def _take_back(self, now: float) -> bool:
-        """Whether the tool waits for its lock now. Where it has waited for too long, its statement is ended."""
-        waiting = copied.waiting_for(self._session, self._shape.table)
-        if waiting is None:
+        """Whether the tool keeps the table's users waiting now. Where it does for too long it is ended: its wait, or
+        its session with the lock. The rename of a table that is no longer locked finds the stand-in and fails; where
+        the stand-in is gone all was applied, and the rename takes effect."""
+        swap = copied.swapping(self._session, self._shape.table)
+        if swap is None:
             self._clear_at = now
             return False
-        pending_s = now - self._clear_at
-        self._longest_pending_s = max(self._longest_pending_s, pending_s)
-        if pending_s >= self._site.runbook.limits.stall_budget_s * _ASK_AT:
-            copied.kill_query(self._session, waiting)
-            self._taken_back += 1
+        if self._let_go_at:
+            self._lead_s = min(now - self._let_go_at + _REST_S, _GREATEST_LEAD_S)
+            self._let_go_at = 0.0
+        stall_s = now - self._clear_at
+        self._longest_stall_s = max(self._longest_stall_s, stall_s)
+        if not swap.holds:
+            self._longest_pending_s = max(self._longest_pending_s, stall_s)
+        if stall_s < self._asks_at_s(swap):
+            return True
+        self._taken_back += 1
+        if swap.holds:
+            copied.kill_session(self._session, swap.process_id)
+        else:
+            copied.kill_query(self._session, swap.process_id)
         return True
 
+    def _asks_at_s(self, swap: copied.Swapping) -> float:
+        """When the present try is taken back. Once it has its lock, and half of all tries were taken back, the longer
+        one of the runbook's two budgets counts."""
+        phases, budget_s = self._site.runbook.phases, self._site.runbook.limits.stall_budget_s
+        if not swap.holds:
+            return budget_s * _ASK_AT
+        if self._tries > max(1, phases.gh_ost.cut_over_tries // 2):
+            budget_s = max(budget_s, phases.final_lock_budget_s)
+        return budget_s if swap.renames else budget_s * _ASK_HOLDER_AT
+
     def _swapped(self) -> bool:
-        """Whether the table is another one now; its tool may still be clearing up, or hang."""
-        return self._changed()
+        """Whether the copy is the table now; its tool may still be clearing up, or hang."""
+        kinds = {x.kind for x in copied.read_left(self._session, self._shape.table, self._copying.names)}
+        return copied.Kind.OLD in kinds and copied.Kind.NEW not in kinds
 
     def _await_end(self) -> None:
         """A tool whose work is done gets some seconds to go; the caller ends it when it does not."""

@@ -52,6 +52,10 @@ class Leftovers:
         kinds = {x.kind for x in self._left()}
         return Kind.OLD in kinds and Kind.NEW not in kinds
 
+    def mark(self) -> str:
+        """By what the run that left these tables is known; "" when none of them says it."""
+        return next((x.mark for x in self._left() if x.mark), "")
+
     def judge(self, mark: str, *, may_resume: bool) -> bool | Outcome:
         """Whether to go on from a checkpoint (True) or anew (False, with nothing of ours in the way); or why nothing
         may begin. Raises ServerError."""

@@ -18,6 +18,7 @@ import sh
 from orchestrator.command import environment_for_commands
 from orchestrator.drivers.ddl.ghost.control import Silent, ask
 from orchestrator.drivers.ddl.ghost.place import PASSWORD, USER, Place, end_group
+from orchestrator.drivers.ddl.ghost.sleep import Sleep
 from orchestrator.drivers.ddl.ghost.status import Line, last_line, parse
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import TableName
@@ -79,6 +80,7 @@ class GhostRun:
         self._last_error = ""
         self._talked = False
         self._waits = False
+        self._sleep = Sleep()
         self._asked_at = float("-inf")
         self._began_at = self._heard_at = self._moved_at = clock.monotonic()
 
@@ -152,6 +154,12 @@ class GhostRun:
     def attempts(self) -> int:
         self._listen()
         return self._attempts
+
+    def takes_up(self, after_s: float) -> float | None:
+        now = self._clock.monotonic()
+        if (line := parse(self._tell("sup"))) is not None:
+            self._sleep.see(now, line.backlog_rows)
+        return self._sleep.takes_up_after(after_s)
 
     def end(self) -> None:
         if self._process is not None:

@@ -1,0 +1,52 @@
+"""A stand-in under the name that the old table will get. While we hold it, a tool whose word for the cut-over was given
+stands before it and keeps nobody waiting; its attempt begins in the moment in which we let go.
+
+gh-ost makes such a table itself in each attempt, empty and known by its comment, and clears away first what it finds of
+that kind. So one that is there is nothing new to it, and nothing that is lost when we die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from orchestrator.errors import ServerUnreachable
+from orchestrator.model.contract import TableName
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.quote import literal, table
+from orchestrator.mysql.session import Session
+
+_COMMENT = "SELECT TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+_STANDS_BEFORE = (
+    "SELECT t.PROCESSLIST_ID FROM performance_schema.metadata_locks m"
+    " JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID"
+    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s AND m.LOCK_STATUS = 'PENDING'"
+)
+
+
+class StandIn:
+    """``session`` is its own: it does nothing else while it holds. It never drops the table: after the cut-over the
+    one of that name is the old table with its data."""
+
+    def __init__(self, session: Session, named: TableName, comment: str) -> None:
+        self._session = session
+        self._table = named
+        self._comment = comment
+
+    def hold(self) -> bool:
+        """False: a table with data is there. Raises ServerError."""
+        named, comment = table(self._table), literal(self._comment)
+        self._session.execute(f"CREATE TABLE IF NOT EXISTS {named} (id INT PRIMARY KEY) COMMENT = {comment}")
+        if self._session.value(_COMMENT, (self._table.schema, self._table.name)) != self._comment:
+            return False
+        self._session.execute(f"LOCK TABLES {named} WRITE")
+        return True
+
+    def stands_before(self, look: Session) -> int | None:
+        """The session that waits until we let go, None when none does. Raises ServerError."""
+        id = look.value(_STANDS_BEFORE, (self._table.schema, self._table.name))
+        return int(id) if id is not None else None
+
+    def let_go(self) -> None:
+        """A session that is lost has let go by itself."""
+        with contextlib.suppress(ServerError, ServerUnreachable):
+            self._session.execute("UNLOCK TABLES")
