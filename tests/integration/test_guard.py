@@ -155,6 +155,7 @@ def test_a_known_holder_costs_the_application_nothing(primary: Server, schema: s
 
 
 def test_a_holder_that_does_not_go_is_named_after_the_longest_wait(primary: Server, schema: str) -> None:
+    """B79: name the blocker (id, user, age); the stall seen by others stays inside the budget; default no KILL."""
     table = plain_table(primary, schema)
     with held(primary, "BEGIN", f"SELECT * FROM {schema}.t") as blocker, Application(primary, table) as application:
         began = time.monotonic()
@@ -234,6 +235,7 @@ def test_replicas_that_cannot_be_seen_are_not_taken_for_free(primary: Server, sc
 
 
 def test_without_the_instrument_nothing_is_tried(primary: Server, schema: str) -> None:
+    """B80: "cannot see locks" is a hold with its reason, never "clear"."""
     table = plain_table(primary, schema)
     instrument = (
         "UPDATE performance_schema.setup_instruments SET ENABLED = '{}' WHERE NAME = 'wait/lock/metadata/sql/mdl'"
