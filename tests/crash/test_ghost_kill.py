@@ -13,24 +13,16 @@ from random import Random
 
 import pytest
 
-from orchestrator.errors import RolloutError
-from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal
 from orchestrator.sandbox.pair import Pair
 from tests.support.command import Ground, ground
-from tests.support.ddl import Beats
 from tests.support.ghost import (
     children,
-    done,
-    driver_for,
     files,
     needs_real,
-    orders,
     own_folder,
     pid_of_run,
-    site_for,
-    wider,
 )
-from tests.support.servers import guarded_pair, script, wait_caught_up, wait_for
+from tests.support.servers import wait_caught_up, wait_for
 
 pytestmark = [needs_real, pytest.mark.crash, pytest.mark.timeout(240)]
 DDL = ("next", "--phase", "ddl", "-y")
@@ -102,29 +94,3 @@ def test_an_aborted_command_leaves_nothing(pair: Pair, tmp_path: Path) -> None:
         assert children() == []
         here.terminal.run(*DDL)
         assert tables(here) == {"reading"}
-
-
-@pytest.mark.slow
-def test_a_primary_that_dies_under_it_ends_it_and_the_next_try_is_whole(tmp_path: Path) -> None:
-    """kill -9 of the primary while gh-ost copies: no process stays, and after its restart the same step is done."""
-    with guarded_pair() as own:
-        script(own.primary, "CREATE DATABASE app")
-        table = orders(own.primary, "app", 2000)
-        driver = driver_for(site_for(own.primary, table))
-        killed: list[bool] = []
-
-        def kills(progress: Progress) -> Signal:
-            if not killed and progress.elapsed_s > 1.0:
-                killed.append(True)
-                own.primary.kill9()
-            return GO
-
-        with pytest.raises(RolloutError):
-            driver.apply(wider(table), Beats(kills))
-        assert killed
-        assert children() == []
-        own.primary.restart()
-        assert driver.observe(wider(table)) is not Seen.UNKNOWN
-        outcome = driver.apply(wider(table), Beats())
-        assert outcome.result is Result.DONE, outcome
-        done(own, table, 2000)
