@@ -222,7 +222,7 @@ def _scan(session: Session, settings: ServerSettings) -> str:
     if shape is None:
         raise RuntimeError(f"{contract.table} is not there")
     rule = fill_rule(load_relation(session, contract, shape), shape, "")
-    return f"SELECT COUNT(*) FROM {contract.table} AS t WHERE ({rule.write.pending}) OR ({rule.blocked})"
+    return f"SELECT COUNT(*) FROM {contract.table} AS t WHERE {rule.wrong}"
 
 
 _ONE_UPDATE = (

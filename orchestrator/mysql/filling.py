@@ -35,15 +35,16 @@ class Source:
 class FillRule:
     """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
     anything of its batch is written; ``problems`` say per mapping what is wrong with it. ``sources``: what each written
-    column is computed from. ``wrong``: 1 for a row that does not hold what it should once it was filled."""
+    column is computed from. ``wrong``: 1 for a row that does not hold what it should once it was filled: all that are
+    pending or blocked, and no other; a row that is right costs one comparison."""
 
     write: Write
     blocked: str
+    wrong: str
     problems: tuple[Problem, ...]
     expected: str
     next: str
     sources: tuple[Source, ...] = ()
-    wrong: str = "0"
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -61,6 +62,7 @@ def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict) -> Fill
     return FillRule(
         write,
         some(f"{p.name} IS NOT NULL" for p in problems),
+        f"NOT ({relation.corresponds(ref)})",
         problems,
         "rows whose old and new values correspond, or somebody who says which of them stays",
         "rollout next --phase shadow-write --on-conflict new_wins (or old_wins)",
@@ -72,11 +74,11 @@ def _old_is_truth(relation: Relation, shape: Shape) -> FillRule:
     return FillRule(
         _write(relation.pending, relation.assignments(ref), shape),
         relation.unwritable(ref),
+        f"NOT ({relation.holds(ref)})",
         unwritable_problems(relation, shape),
         "old values that the mapping knows, and that fit into the new column",
         "add the values to the runbook's mapping, or mend the rows; then type the same command again",
         _sources(relation),
-        f"NOT ({relation.holds(ref)})",
     )
 
 

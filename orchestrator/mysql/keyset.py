@@ -18,7 +18,7 @@ from orchestrator.ports import Clock
 T = TypeVar("T")
 FIRST_ROWS = 200
 LEAST_ROWS = 50
-_TELLING_ROWS = 50
+_TELLING_ROWS = 20
 _LATE = 2.0
 
 
@@ -39,15 +39,18 @@ class BatchSize:
     def start(target_s: float, most_rows: int) -> BatchSize:
         return BatchSize(target_s, most_rows, max(1, min(FIRST_ROWS, most_rows)))
 
-    def after(self, rows: int, took_s: float) -> BatchSize:
-        """The size after a batch of ``rows`` rows that took ``took_s`` in all."""
+    def after(self, rows: int, took_s: float, fixed_s: float = 0.0) -> BatchSize:
+        """The size after a batch of ``rows`` rows that took ``took_s`` in all, of which ``fixed_s`` would have been
+        the same for fewer rows (the commit). Where that is more than half of the target, as much again is for rows:
+        smaller batches would be no shorter, only more."""
         if rows <= 0:
             return self.clamped(self.rows * 2)
-        cost_s = max(took_s, 1e-6) / rows
+        cost_s = max(took_s - fixed_s, 1e-6) / rows
         # The slower of the last two counts: one lucky batch must not make the next one late.
         judged_s = cost_s if self.row_s is None else max(cost_s, (cost_s + self.row_s) / 2)
         # Below some size a batch costs its round trips and its commit, and a smaller one takes as long.
-        wanted = max(min(self.rows, LEAST_ROWS), int(self.target_s / judged_s))
+        room_s = max(self.target_s - fixed_s, min(fixed_s, self.target_s))
+        wanted = max(min(self.rows, LEAST_ROWS), int(room_s / judged_s))
         return replace(self.clamped(min(self.rows * 2, wanted)), row_s=cost_s)
 
     def wrote(self, written: int, took_s: float) -> BatchSize:
@@ -55,12 +58,16 @@ class BatchSize:
         return self if written < _TELLING_ROWS else replace(self, written_s=took_s / written)
 
     def fits(self, pending: int) -> bool:
-        """Whether writing ``pending`` rows is expected to stay near the target."""
-        return self.rows == 1 or pending * (self.written_s or 0.0) <= _LATE * self.target_s
+        """Whether writing ``pending`` rows is expected to stay near the target; as many as a first batch may have, when
+        nothing is known of what writing costs here."""
+        if self.rows == 1:
+            return True
+        return pending <= FIRST_ROWS if self.written_s is None else pending * self.written_s <= _LATE * self.target_s
 
     def shrunk_for(self, pending: int) -> BatchSize:
         """The size at which the same share of pending rows takes the target time."""
-        return self.clamped(int(self.rows * self.target_s / max(1e-6, pending * (self.written_s or 0.0))))
+        most = FIRST_ROWS if self.written_s is None else self.target_s / max(1e-9, self.written_s)
+        return self.clamped(min(self.rows - 1, int(self.rows * most / pending)))
 
     def halved(self) -> BatchSize:
         return self.clamped(self.rows // 2)

@@ -103,7 +103,7 @@ def test_whatever_is_said_between_batches_one_sweep_makes_every_row_right(
     assert {w for id, w in sql(walked, "SELECT id, w FROM walked.t") if id not in touched} <= {1}
 
 
-PENDING = FillRule(Write("t.v = 0", "s.v = 0", (("v", "t.v + 1"),), ()), "0", (), "", "")
+PENDING = FillRule(Write("t.v = 0", "s.v = 0", (("v", "t.v + 1"),), ()), "0", "t.v = 0", (), "", "")
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -28,7 +28,7 @@ from tests.support.state import settings_of
 ROLLOUT = "rows-test"
 BACKOFF = Backoff(random.random, first_s=0.01, most_s=0.2)
 # Every row is pending, always: a row that is written twice shows 2.
-VISIT = FillRule(Write("1 = 1", "1 = 1", (("v", "t.v + 1"),), ()), "0", (), "", "")
+VISIT = FillRule(Write("1 = 1", "1 = 1", (("v", "t.v + 1"),), ()), "0", "1 = 1", (), "", "")
 
 
 class ToldBeat:

@@ -9,7 +9,7 @@ from orchestrator.errors import ServerUnreachable
 from orchestrator.model.outcome import GO, Progress, Result, Signal, SignalKind
 from orchestrator.mysql.comparison import SAMPLES, Tally
 from orchestrator.mysql.errno import Cure, ServerError
-from orchestrator.mysql.keyset import BatchSize
+from orchestrator.mysql.keyset import FIRST_ROWS, BatchSize
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.values import ValueTally, shown
 from tests.support.state import HandClock
@@ -31,6 +31,15 @@ def test_a_slow_batch_shrinks_the_next_one_to_the_target() -> None:
     assert BatchSize(0.08, 5000, 1).after(1, 10.0).rows == 1
 
 
+def test_what_a_smaller_batch_would_not_save_makes_it_no_smaller() -> None:
+    """Commits that take long make all batches long, and small ones only many."""
+    size = BatchSize(0.08, 5000, 200)
+    assert size.after(200, 0.08).rows == 200
+    assert size.after(200, 0.12, fixed_s=0.06).rows == 200
+    assert size.after(200, 0.12, fixed_s=0.02).rows == 120
+    assert size.after(200, 0.5, fixed_s=0.4).rows == 160
+
+
 def test_one_lucky_batch_does_not_make_the_next_one_late() -> None:
     slow = BatchSize(0.08, 5000, 100).after(100, 0.08)
     assert slow.after(100, 0.04).rows < 160
@@ -41,6 +50,13 @@ def test_many_pending_rows_after_clean_ones_are_cut_down_before_they_are_written
     assert size.fits(800)
     assert not size.fits(5000)
     assert size.shrunk_for(5000).rows == 800
+
+
+def test_what_writing_costs_is_tried_with_a_first_batch_although_reading_went_far() -> None:
+    size = BatchSize(0.08, 5000, 5000)
+    assert size.fits(FIRST_ROWS)
+    assert not size.fits(2500)
+    assert size.shrunk_for(2500).rows == 5000 * FIRST_ROWS // 2500
 
 
 def test_a_few_written_rows_say_nothing_of_the_cost() -> None:

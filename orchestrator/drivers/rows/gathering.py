@@ -35,7 +35,7 @@ class Gathering:
 
     def __init__(self, reader: Reader, rule: FillRule, size: BatchSize, elapsed_s: Callable[[], float]) -> None:
         self._reader = reader
-        self._pending, self._blocked = rule.write.pending, rule.blocked
+        self._rule = rule
         self._size = BatchSize.start(size.target_s, _MOST_READ_ROWS)
         self._most_keys = min(_MOST_KEYS, size.most_rows)
         self._elapsed_s = elapsed_s
@@ -47,8 +47,8 @@ class Gathering:
 
     def question(self, span: Span, most_keys: int | None = None) -> str:
         """What is asked of one stretch: the keys of its rows that are pending, or that must not be passed by."""
-        either, classes = f"({self._pending}) OR ({self._blocked})", (self._pending, self._blocked)
-        return listed(self._reader.space, span, either, classes, most_keys or self._most_keys, self._reader.tag)
+        space, tag = self._reader.space, self._reader.tag
+        return listed(space, span, self._rule.wrong, self._rule.counted, most_keys or self._most_keys, tag)
 
     def next(self, span: Span, ask: Ask, goes_on: Callable[[], bool]) -> Stretch | None:
         """The next rows of ``span`` with the keys of those that are pending: as many as one packet writes, or about a

@@ -191,7 +191,9 @@ class FillPass:
         now_s = self._w.listening.elapsed_s
         self._tried, self._unanswered = 0, False
         if stretch.keys is None:
-            self.size = self.size.after(stretch.rows, now_s - began_s).wrote(answer.changed, now_s - sent_s)
+            packet_s = now_s - sent_s
+            size = self.size.after(stretch.rows, packet_s, max(0.0, packet_s - answer.write_s))
+            self.size = size.wrote(answer.changed, answer.write_s)
         self._w.listening.worked(stretch.rows, now_s - began_s)
         if answer.skipped:
             self._remember_skipped(stretch.span)

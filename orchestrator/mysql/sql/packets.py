@@ -16,6 +16,9 @@ from orchestrator.mysql.sql.bounds import KeySpace, Ref, Span, among, within
 from orchestrator.mysql.sql.positions import Fence, key_text
 from orchestrator.mysql.sql.rows import inner_ref, ref, source
 
+# When the statement before it had ended.
+_WROTE = "@wrote = NOW(6)"
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -54,25 +57,27 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a packet brought. ``fenced``: nothing was changed, because epoch, position or the server's role differ."""
+    """What a packet brought. ``fenced``: nothing was changed, because epoch, position or the server's role differ.
+    ``write_s``: how long the rows took, by the server's clock; what a packet takes besides does not grow with them."""
 
     fenced: bool
     changed: int
     skipped: int
+    write_s: float
 
 
 def batch(space: KeySpace, fence: Fence, move: Move, write: Write, tag: str) -> list[str]:
     """The statements of one batch, to be sent as one packet; its answer is for ``moved``."""
-    rows = _rows(space, fence.at, move, write, tag) if move.pending else ["SET @changed = 0, @skipped = 0"]
+    rows = _rows(space, fence.at, move, write, tag) if move.pending else [f"SET @changed = 0, @skipped = 0, {_WROTE}"]
     return [
         "START TRANSACTION",
-        f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.condition} FOR UPDATE",
+        f"SELECT COUNT(*), NOW(6) INTO @ours, @began FROM {fence.of.table} WHERE {fence.condition} FOR UPDATE",
         *rows,
         f"UPDATE {fence.of.table} SET position = {key_text(move.to)}, rows_done = rows_done + {move.rows},"
         " rows_changed = rows_changed + @changed, rows_skipped = rows_skipped + @skipped,"
         f" done = {int(move.last)}, updated_at = UTC_TIMESTAMP(6) WHERE {fence.of.row} AND @ours = 1",
         "COMMIT",
-        "SELECT @ours, @changed, @skipped",
+        "SELECT @ours, @changed, @skipped, TIMESTAMPDIFF(MICROSECOND, @began, @wrote) / 1e6",
     ]
 
 
@@ -93,7 +98,7 @@ def single(space: KeySpace, fence: Fence, key: Key, write: Write, tag: str) -> l
         " rows_skipped = GREATEST(rows_skipped, 1) - 1, updated_at = UTC_TIMESTAMP(6)"
         f" WHERE {fence.of.row} AND @ours = 1",
         "COMMIT",
-        "SELECT @ours, @changed, 0",
+        "SELECT @ours, @changed, 0, 0",
     ]
 
 
@@ -104,8 +109,8 @@ def trial(space: KeySpace, span: Span, write: Write, tag: str) -> list[str]:
 
 
 def moved(results: Sequence[Sequence[Row]]) -> Moved:
-    ours, changed, skipped = results[-1][0]
-    return Moved(int(ours) != 1, int(changed), int(skipped))
+    ours, changed, skipped, write_s = results[-1][0]
+    return Moved(int(ours) != 1, int(changed), int(skipped), float(write_s))
 
 
 def write_rows(space: KeySpace, here: str, write: Write, tag: str) -> str:
@@ -131,7 +136,7 @@ def _rows(space: KeySpace, at: Key | None, move: Move, write: Write, tag: str) -
     """The UPDATE, and what it left behind: counted only when it wrote fewer rows than were pending."""
     return [
         write_rows(space, move.rows_of(space, at, inner_ref), write, tag),
-        "SET @changed = ROW_COUNT(), @skipped = 0",
+        f"SET @changed = ROW_COUNT(), @skipped = 0, {_WROTE}",
         # The subquery is evaluated only where the IF asks for it.
         f"SELECT {tag} IF(@ours = 1 AND @changed < {move.pending}, (SELECT COUNT(*) FROM {source(space)}"
         f" WHERE {move.rows_of(space, at, ref)} AND ({write.pending})), 0) INTO @skipped",
