@@ -20,6 +20,7 @@ from orchestrator.model.contract import Contract, Index, IndexPart, TableName
 from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal
 from orchestrator.model.step import AddColumns, AddIndex, ExclusiveDdlStep
 from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.server import Server
 from tests.support.ddl import Beats, column, held, plain_table, site_on
 from tests.support.ghost import (
     as_before,
@@ -53,6 +54,13 @@ def app(own: Pair) -> Iterator[str]:
     wait_caught_up(own)
 
 
+def restart(server: Server) -> None:
+    """It outlives the test, and so must its folder for temporary files."""
+    with pytest.MonkeyPatch.context() as plain:
+        plain.delenv("TMPDIR", raising=False)
+        server.restart()
+
+
 def steps_of(table: TableName) -> tuple[ExclusiveDdlStep, ...]:
     index = Index("b_a_new", (IndexPart("b"), IndexPart("a")))
     return (
@@ -72,7 +80,7 @@ def test_native_ddl_under_a_primary_that_dies(own: Pair, app: str, seed: int) ->
         with suppress(RolloutError):
             driver.apply(step, Beats())
         dies.join()
-        own.primary.restart()
+        restart(own.primary)
         assert driver.observe(step) in (Seen.ABSENT, Seen.PRESENT)
         outcome = driver.apply(step, Beats())
         assert outcome.result is Result.DONE, outcome
@@ -96,7 +104,7 @@ def test_gh_ost_under_a_primary_that_dies(own: Pair, app: str, seed: int, monkey
             driver.apply(wider(table), Beats())
         dies.join()
         assert children() == []
-        own.primary.restart()
+        restart(own.primary)
         assert driver.observe(wider(table)) is not Seen.UNKNOWN
         outcome = driver.apply(wider(table), Beats())
         assert outcome.result is Result.DONE, outcome
@@ -115,13 +123,14 @@ def test_gh_ost_is_ended_when_a_replica_is_dead_for_too_long(
         try:
             outcome = driver.apply(wider(table), beats)
         finally:
-            own.replica.restart()
+            restart(own.replica)
         assert outcome.result is Result.HELD, outcome
         assert f"127.0.0.1:{own.replica.port}" in outcome.note
         assert "replicas that keep up" in outcome.expected
         as_before(own, table)
 
 
+@pytest.mark.slow
 @needs_real
 def test_gh_ost_is_ended_when_the_binary_log_is_purged_under_it(
     own: Pair, app: str, monkeypatch: pytest.MonkeyPatch
