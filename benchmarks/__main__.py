@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import back, backfill, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
+from benchmarks import back, backfill, bodies, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -30,6 +30,7 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "ghost_stall": ghost.stalls,
     "mirror_cost": mirror.cost,
     "mirror_install": mirror.install,
+    "mirror_bodies": bodies.bodies,
     "sweep": mirror.sweep,
     "demo": command.demo,
 }

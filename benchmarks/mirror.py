@@ -32,7 +32,7 @@ _ROUNDS = 5
 _STATES = ("pending", "processing", "completed", "failed")
 
 
-class _Mirror:
+class Mirror:
     """The six pairs of AiJob on a sandbox: filled, with the indexes of both status columns, the mirror up or down."""
 
     def __init__(self, bench: Blocked) -> None:
@@ -73,7 +73,7 @@ def _done(outcome: Outcome) -> None:
 class _Talk:
     """One application, one statement after the other, each of them committed."""
 
-    def __init__(self, session: ApplicationSession, table: str, mirror: _Mirror) -> None:
+    def __init__(self, session: ApplicationSession, table: str, mirror: Mirror) -> None:
         self._session = session
         self._table = table
         self._mirror = mirror
@@ -116,7 +116,7 @@ def _rate(statement: Callable[[], None]) -> float:
 def cost() -> Sequence[Figure]:
     """Statements a second with the mirror ÷ without, in turns."""
     with ground() as bench:
-        mirror = _Mirror(bench)
+        mirror = Mirror(bench)
         session = ApplicationSession(bench.site.settings, "bench")
         with closing(session):
             talk = _Talk(session, quote.table(bench.contract.table), mirror)
@@ -147,7 +147,7 @@ def install() -> Sequence[Figure]:
     """The application's longest wait while both triggers go up under a ten-second transaction, above as long without
     us."""
     with ground() as bench:
-        mirror = _Mirror(bench)
+        mirror = Mirror(bench)
         ours, bare = [], []
         for _ in range(_ROUNDS):
             bare.append(bench.waits(lambda: None).longest_s)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from orchestrator.model.contract import Copy
 from orchestrator.model.contract import Mapping as Mapped
 from orchestrator.model.types import Family
-from orchestrator.mysql.sql.doubling import Addition, insert_beside, update_beside, value_of
-from orchestrator.sandbox.mapping import PairModel, TableModel
+from orchestrator.mysql.sql.doubling import Addition, insert_beside, quoted, update_beside, value_of
+from orchestrator.sandbox.mapping import PairModel, TableModel, default_value
 from orchestrator.sandbox.script import Operation, Script
 from orchestrator.sandbox.statements import Kind, Statement, for_driver, parse
 
@@ -44,7 +44,7 @@ def _both(statement: Statement, model: TableModel, table: str) -> Statement:
 def _both_inserted(statement: Statement, model: TableModel) -> Statement:
     given = set(statement.inserted[0])
     assigned = {name for name, _ in statement.assigned}
-    pairs = [a for p in model.pairs if (a := _partner(p, given, inserting=True)) is not None]
+    pairs = [a for p in model.pairs for a in _inserted(p, given)]
     again = [a for p in model.pairs if (a := _partner(p, assigned)) is not None]
     defaults = {
         n: c.default.text for n, c in model.columns.items() if c.default is not None and c.default.is_expression
@@ -59,17 +59,31 @@ def _both_inserted(statement: Statement, model: TableModel) -> Statement:
     )
 
 
+def _inserted(pair: PairModel, given: set[str]) -> list[Addition]:
+    """What an INSERT names besides: the partner of what it gives; both columns where it gives neither, unless their
+    defaults correspond."""
+    old, new = pair.names
+    if {old, new} & given:
+        partner = _partner(pair, given)
+        return [] if partner is None else [partner]
+    if pair.corresponds({old: default_value(pair.old), new: default_value(pair.new)}):
+        return []
+    default = pair.old.default
+    stored = "NULL" if default is None else default.text if default.is_expression else quoted(default.text)
+    partner = _partner(pair, {old})
+    return [(pair.old.name, stored)] + ([] if partner is None else [partner])
+
+
 def _with(statement: Statement, text: str, more: _Text) -> Statement:
     """The statement as ``text``, which the ledger follows, and sent with ``more``, which it does not."""
     return replace(parse(text), sql=for_driver(more(text))[0])
 
 
-def _partner(pair: PairModel, written: set[str], *, inserting: bool = False) -> Addition | None:
-    """The other column of the pair with its value; None when both are written, or none is. An INSERT that gives neither
-    stores the old one's default, and the new one must be what that means."""
+def _partner(pair: PairModel, written: set[str]) -> Addition | None:
+    """The other column of the pair with its value; None when both are written, or none is."""
     old, new = pair.names
     mapping = pair.mapping
-    if new not in written and (old in written or inserting):
+    if old in written and new not in written:
         number = pair.new.type.family is Family.INTEGER
         return pair.new.name, value_of(mapping.forward, pair.old.name, number=number)
     if new in written and old not in written and mapping.backward is not None:

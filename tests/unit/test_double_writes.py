@@ -131,14 +131,14 @@ N = "(note IS NOT NULL)"
         ),
         (
             "INSERT INTO orders (id, status) VALUES (:fresh, 'done'), (:fresh2, 'n)w')",
-            "INSERT INTO orders (id, status, `state`, `due_ms`, `since`, `has_note`)"
-            f" VALUES (%(fresh)s, 'done', {F}, (due_s * 1000), CURRENT_TIMESTAMP, {N}),"
-            f" (%(fresh2)s, 'n)w', {F}, (due_s * 1000), CURRENT_TIMESTAMP, {N})",
+            "INSERT INTO orders (id, status, `state`, `due_s`, `due_ms`, `since`, `has_note`)"
+            f" VALUES (%(fresh)s, 'done', {F}, '30', (due_s * 1000), CURRENT_TIMESTAMP, {N}),"
+            f" (%(fresh2)s, 'n)w', {F}, '30', (due_s * 1000), CURRENT_TIMESTAMP, {N})",
         ),
         (
             "INSERT INTO orders (id, due_ms) VALUES (:kept, 2000) ON DUPLICATE KEY UPDATE due_ms = VALUES(due_ms)",
-            "INSERT INTO orders (id, due_ms, `state`, `due_s`, `since`, `has_note`)"
-            f" VALUES (%(kept)s, 2000, {F}, (due_ms DIV 1000), CURRENT_TIMESTAMP, {N})"
+            "INSERT INTO orders (id, due_ms, `status`, `state`, `due_s`, `since`, `has_note`)"
+            f" VALUES (%(kept)s, 2000, 'new', {F}, (due_ms DIV 1000), CURRENT_TIMESTAMP, {N})"
             f" ON DUPLICATE KEY UPDATE due_ms = VALUES(due_ms), `due_s` = (due_ms DIV 1000), `has_note` = {N}",
         ),
         ("UPDATE other SET status = 'done' WHERE id = :row", "UPDATE other SET status = 'done' WHERE id = %(row)s"),

@@ -28,6 +28,11 @@ def value_of(transform: Transform, column: str, *, number: bool) -> str:
             return _case(transform, column, number)
 
 
+def quoted(text: str) -> str:
+    """A default as a literal; any type takes it."""
+    return quote.literal(text)
+
+
 def update_beside(text: str, additions: Sequence[Addition]) -> str:
     """The UPDATE with these assignments behind its own."""
     if not additions:
