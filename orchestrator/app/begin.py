@@ -77,7 +77,7 @@ def _values(session: Session, shape: Shape) -> dict[str, Sequence[tuple[str | No
 def _spoken(session: Session, table: TableName) -> tuple[str, ...]:
     """Without the right to look there are none; the runbook has a mark there in any case."""
     try:
-        return read_spoken(session, table)
+        return read_spoken(session, table).statements
     except ServerError as error:
         if not error.is_privilege:
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.captured import names, not_declared
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.compat import Statements, prove
-from orchestrator.mysql.look.spoken import read_spoken
+from orchestrator.mysql.look.spoken import Heard, read_spoken
 from orchestrator.mysql.site import Site
 from orchestrator.runbook.source import read_source
 from orchestrator.settings import ServerSettings
@@ -42,13 +42,9 @@ def find_matrix(runbook: Runbook, settings: ServerSettings, sources: Sources, te
     captured: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     if sources.capture_s:
-        seen = _captured(contract, settings, sources.capture_s, tell)
-        captured = not_declared(seen, (*old, *new))
-        notes = (
-            f"captured for {sources.capture_s:g} s: {len(seen)} digests name the table, {len(captured)} of them not "
-            "declared; the server keeps no account and no version with a digest, forgets the oldest, and shows nothing "
-            "of what was not said in that time",
-        )
+        heard = _captured(contract, settings, sources.capture_s, tell)
+        captured = not_declared(heard.statements, (*old, *new))
+        notes = (_unseen(heard, len(captured), sources.capture_s),)
     by_version: dict[Version, Sequence[str]] = {
         "old": (*old, *(s for s in captured if not _says_new(contract, s))),
         "new": (*new, *(s for s in captured if _says_new(contract, s))),
@@ -65,24 +61,29 @@ def _of_file(path: Path | None) -> tuple[str, ...]:
     return tuple(joined(s) for s in statements(text, str(path)))
 
 
-def _captured(
-    contract: Contract, settings: ServerSettings, seconds: float, tell: Callable[[str], None]
-) -> tuple[str, ...]:
-    """Digests that name the table, seen at any look while the time lasts."""
+def _unseen(heard: Heard, undeclared: int, seconds: float) -> str:
+    """What capturing could not see."""
+    cut = f", {heard.left_out} more were cut by the server or do not show their values" if heard.left_out else ""
+    kinds = f"{len(heard.statements)} kinds of statement name the table, {undeclared} of them not declared{cut}"
+    return (
+        f"captured for {seconds:g} s: {kinds}; the server keeps no account and no version with them, forgets the "
+        "oldest, and shows nothing of what was not said in that time or in another schema"
+    )
+
+
+def _captured(contract: Contract, settings: ServerSettings, seconds: float, tell: Callable[[str], None]) -> Heard:
+    """Statements that name the table, seen at any look while the time lasts."""
     found: dict[str, None] = {}
     with session_for(settings, f"capturing what is said to {contract.table}") as session:
         until = time.monotonic() + seconds
         while True:
-            found.update(_first_seen(read_spoken(session, contract.table)))
+            heard = read_spoken(session, contract.table)
+            found.update(dict.fromkeys(heard.statements))
             left_s = until - time.monotonic()
             tell(f"{len(found)} statements that name {contract.table.name}, {max(0.0, left_s):.0f} s to go")
             if left_s <= 0:
-                return tuple(found)
+                return Heard(tuple(found), heard.left_out)
             time.sleep(min(_LOOK_EVERY_S, left_s))
-
-
-def _first_seen(texts: Iterable[str]) -> dict[str, None]:
-    return dict.fromkeys(texts)
 
 
 def _says_new(contract: Contract, statement: str) -> bool:

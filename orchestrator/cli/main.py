@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from copy import copy
 from typing import Annotated
 
 import typer
+from typer.main import get_command_name
 
 from orchestrator.cli import beginning, deciding, drifting, files, looking, proving, sandbox, verifying, walking
 from orchestrator.cli.connect import ServerFlags
@@ -105,13 +107,35 @@ def arranged(arguments: Sequence[str]) -> list[str]:
     return front + rest
 
 
+def _verb(arguments: Sequence[str]) -> str:
+    """The verb of arranged arguments: the first that is neither a shared option nor the value of one."""
+    waiting = iter(arguments)
+    for argument in waiting:
+        if not argument.startswith("-"):
+            return argument
+        if _ANYWHERE.get(argument, False):
+            next(waiting, None)
+    return ""
+
+
+def _only(verb: str) -> typer.Typer:
+    """The application with nothing but that verb, where there is one: to make all of them takes as long as some run."""
+    found = [c for c in app.registered_commands if c.callback and get_command_name(c.callback.__name__) == verb]
+    if not found:
+        return app
+    small = copy(app)
+    small.registered_commands, small.registered_groups = found, []
+    return small
+
+
 def run() -> None:
     """Run the command line of this process and leave it with the right exit code."""
     wants_json = "--json" in sys.argv
     with errors_become_exit_codes(wants_json):
-        command = typer.main.get_command(app)
         if "_ROLLOUT_COMPLETE" in os.environ:
-            command.main(prog_name="rollout")
+            typer.main.get_command(app).main(prog_name="rollout")
+        arguments = arranged(sys.argv[1:]) or ["--help"]
+        command = typer.main.get_command(_only(_verb(arguments)))
         # Not ``main`` of the command: that one has exit codes of its own, for a pipe that closes among others.
-        with command.make_context("rollout", arranged(sys.argv[1:]) or ["--help"]) as context:
+        with command.make_context("rollout", arguments) as context:
             command.invoke(context)

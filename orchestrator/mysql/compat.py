@@ -24,13 +24,14 @@ from orchestrator.model.matrix import (
     Spoken,
     Version,
 )
+from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.cascades import Shapes, expanded
 from orchestrator.mysql.declared import Declared
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.family_copy import FamilyCopy, copy_grant, copy_schema, family_copy
 from orchestrator.mysql.mirror_trial import client_settings, lay_triggers
 from orchestrator.mysql.naming import named_columns
-from orchestrator.mysql.relation import load_relation
+from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.shape_walk import ShapeWalk
@@ -63,7 +64,8 @@ class Statements:
 
 
 _FIRST: dict[Version, ShapeName] = {"old": ShapeName.BEFORE, "new": ShapeName.EXPANDED}
-_NAMED_IN = (ShapeName.EXPANDED, ShapeName.BEFORE)
+# What cannot be prepared after ddl names its columns where they are as they were.
+_NAMED_IN = (ShapeName.EXPANDED, ShapeName.DROPPED)
 
 
 @dataclass(slots=True)
@@ -113,19 +115,22 @@ def prove(site: Site, statements: Statements) -> Matrix:
         with family_copy(site, family, lambda: None) as (session, here):
             if contract.table not in here.copies:
                 raise RunbookError(f"there is no table {contract.table}", "the table of the runbook", "correct table:")
-            found = _walk(session, here, contract, statements)
+            found = _walk(session, here, site.runbook, statements)
     except ServerError as error:
         doing = "while the declared statements were tried on scratch copies"
         raise told(error, doing, copy_grant(copy_schema(site))) from error
     return _matrix(site, server, statements, found, here)
 
 
-def _walk(session: Session, here: FamilyCopy, contract: Contract, statements: Statements) -> _Found:
-    found = _Found()
+def _walk(session: Session, here: FamilyCopy, runbook: Runbook, statements: Statements) -> _Found:
+    found, contract = _Found(), runbook.contract
     shapes = _with_columns(here, contract)
-    walk = ShapeWalk(session, here, contract, load_relation(session, contract, here.shapes[contract.table]))
+    ours = runbook.phases.shadow == "triggers"
+    relation = load_relation(session, contract, here.shapes[contract.table]) if ours else Relation((), ())
+    walk = ShapeWalk(session, here, contract, relation)
     trial = StatementTrial(session, here, contract, shapes)
-    modes = tuple(dict.fromkeys(s.sql_mode for s in client_settings(session)))
+    # Without any mode nothing fails that passes under one.
+    modes = tuple(dict.fromkeys(s.sql_mode for s in client_settings(session) if s.sql_mode)) or ("",)
     for name in SHAPES:
         shape = found.shapes[name] = walk.enter(name)
         if name is ShapeName.BEFORE:
@@ -154,8 +159,9 @@ def _name(session: Session, here: FamilyCopy, contract: Contract, at: tuple[Stat
     session.execute(sql.use(here.schema))
     asked = {}
     for key, fared in found.fared[name].items():
-        said = trial.bound(key[1], shape)
-        found.said[key] = said
+        if key in found.names:
+            continue
+        said = found.said[key] = trial.bound(key[1], shape)
         if (fared.passed or fared.executing) and not said.problem:
             asked[key] = said
     named = named_columns(session, copy, here.tag, shape, list(dict.fromkeys(asked.values())))

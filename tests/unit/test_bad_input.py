@@ -16,15 +16,17 @@ from orchestrator.model.findings import FileFindings
 from orchestrator.runbook.lint import find
 from orchestrator.runbook.load import parse
 from orchestrator.runbook.lock import read_lock
+from orchestrator.runbook.proof import read_proof
 from orchestrator.runbook.source import MAX_BYTES, clean_text, read_source
 
 ROOT = Path(__file__).resolve().parents[2]
-# Four kinds of file share the 20,000 inputs of the long profile.
-EXAMPLES = 5_000 if settings.default.max_examples > 100 else settings.default.max_examples
+# Five kinds of file share the 20,000 inputs of the long profile.
+EXAMPLES = 4_000 if settings.default.max_examples > 100 else settings.default.max_examples
 
 READERS: dict[str, tuple[Path, Callable[[str], object]]] = {
     "runbook": (ROOT / "runbooks" / "orders.yaml", lambda t: find(parse(t, "f"))),
     "lock": (ROOT / "runbooks" / "orders.lock", lambda t: read_lock(t, "f")),
+    "proof": (ROOT / "runbooks" / "aijob.proof", lambda t: read_proof(t, "f")),
     "ddl": (ROOT / "runbooks" / "sandbox" / "orders.sql", lambda t: read_tables([Source("f", t)], "shop")),
     "prisma": (ROOT / "tests" / "data" / "prisma" / "shop.prisma", lambda t: read_models([Source("f", t)], "shop")),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.captured import runnable
@@ -13,18 +14,31 @@ _CUT = "..."
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE")
 
 
-def read_spoken(session: Session, table: TableName) -> tuple[str, ...]:
-    """Statements that name the table, most often sent first; cut ones, those that cannot be written out, and our own
-    are left out. Raises ServerError.
+# The digests, and beside them the last statements of each session, which are there when no digest had room.
+_SAID = (
+    "SELECT DIGEST_TEXT FROM (SELECT DIGEST_TEXT, SCHEMA_NAME AS said_in, COUNT_STAR AS times"
+    " FROM performance_schema.events_statements_summary_by_digest UNION ALL SELECT DIGEST_TEXT, CURRENT_SCHEMA, 1"
+    " FROM performance_schema.events_statements_history) said WHERE said_in = %s"
+    " AND INSTR(LOWER(DIGEST_TEXT), LOWER(%s)) > 0 GROUP BY DIGEST_TEXT ORDER BY SUM(times) DESC LIMIT 500"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """``statements``: as they can be prepared, most often said first. ``left_out``: how many were cut by the server or
+    do not show what stood in them."""
+
+    statements: tuple[str, ...]
+    left_out: int = 0
+
+
+def read_spoken(session: Session, table: TableName) -> Heard:
+    """What names the table, said by sessions in its schema. Raises ServerError.
 
     The server keeps no account and no version with a digest, and forgets the oldest: this is evidence, no proof.
     """
-    rows = session.query(
-        "SELECT DIGEST_TEXT FROM performance_schema.events_statements_summary_by_digest"
-        " WHERE SCHEMA_NAME = %s AND INSTR(LOWER(DIGEST_TEXT), LOWER(%s)) > 0 ORDER BY COUNT_STAR DESC LIMIT 500",
-        (table.schema, table.name),
-    )
+    rows = session.query(_SAID, (table.schema, table.name))
     named = re.compile(rf"`{re.escape(table.name.replace('`', '``'))}`", re.IGNORECASE)
-    found = (str(text) for (text,) in rows if text)
-    whole = (t for t in found if t.startswith(_VERBS) and named.search(t) and not t.rstrip().endswith(_CUT))
-    return tuple(dict.fromkeys(s for t in whole if (s := runnable(t))))[:_MOST]
+    found = [str(text) for (text,) in rows if text and str(text).startswith(_VERBS) and named.search(str(text))]
+    written = [runnable(t) if not t.rstrip().endswith(_CUT) else "" for t in found]
+    return Heard(tuple(dict.fromkeys(w for w in written if w))[:_MOST], written.count(""))
