@@ -114,7 +114,9 @@ def prove(site: Site, statements: Statements) -> Matrix:
         # No lease is held for a proof: nothing of production is written.
         with family_copy(site, family, lambda: None) as (session, here):
             if contract.table not in here.copies:
-                raise RunbookError(f"there is no table {contract.table}", "the table of the runbook", "correct table:")
+                raise RunbookError(
+                    f"there is no table {contract.table}", "the table that the runbook names", "correct table: in it"
+                )
             found = _walk(session, here, site.runbook, statements)
     except ServerError as error:
         doing = "while the declared statements were tried on scratch copies"
