@@ -9,15 +9,25 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.drivers.ddl.trial import TrialDriver
-from orchestrator.model.contract import Column, Contract, Default, ForeignKey, Index, IndexPart, TableName
+from orchestrator.model.contract import (
+    Column,
+    Contract,
+    Default,
+    ForeignKey,
+    Index,
+    IndexPart,
+    Rename,
+    RenameWay,
+    TableName,
+)
 from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.runbook import Waiver
-from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, ChangeColumn, SetDefault, TryDdl
+from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, ChangeColumn, RenameColumn, SetDefault, TryDdl
 from orchestrator.model.types import parse_type
 from orchestrator.model.way import INPLACE
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
-from tests.support.ddl import Beats, column, site_on
+from tests.support.ddl import Beats, column, columns_of, plain_table, site_on
 from tests.support.servers import script, sql
 
 USERS = """
@@ -171,3 +181,33 @@ def test_what_a_crash_left_is_removed_by_whoever_looks_next(ground: Ground) -> N
     assert ground.copies() == []
     script(ground.server, f"CREATE DATABASE `{left}`; CREATE TABLE `{left}`.job (id INT)")
     assert ground.tried(ground.columns(PARENT)).result is Result.DONE
+
+
+def test_a_declared_statement_that_ddl_breaks_is_refused_with_its_words(primary: Server, schema: str) -> None:
+    table = plain_table(primary, schema)
+    bare, good = "INSERT INTO t VALUES (?, NULL, 1, 'x')", "UPDATE t SET a = ? WHERE id = ?"
+    new = column("more", "int")
+    site = site_on(
+        primary, Contract(table, (new,), old_statements=(bare, good), new_statements=("SELECT more FROM t",))
+    )
+    step = TryDdl(table=table, family=(table,), steps=(AddColumns(table=table, columns=(new,), family=(table,)),))
+    outcome = TrialDriver(site).apply(step, Beats())
+    assert outcome.result is Result.FAILED
+    assert [(said, number) for said, number, _ in outcome.evidence] == [(bare, "1136")]
+    assert "more" not in columns_of(primary, table)
+
+
+def test_a_rename_that_a_trigger_or_a_statement_of_theirs_would_miss_is_refused(primary: Server, schema: str) -> None:
+    table = plain_table(primary, schema)
+    script(primary, "CREATE TRIGGER theirs BEFORE UPDATE ON t FOR EACH ROW SET NEW.b = LOWER(NEW.b)", schema)
+    rename = RenameColumn(table=table, old="b", new="c", family=(table,))
+    contract = Contract(
+        table, (), renames=(Rename("b", "c", RenameWay.RENAME),), old_statements=("SELECT b FROM t WHERE id = ?",)
+    )
+    script(primary, "TRUNCATE performance_schema.events_statements_summary_by_digest")
+    step = TryDdl(table=table, family=(table,), steps=(rename,))
+    outcome = TrialDriver(site_on(primary, contract)).apply(step, Beats())
+    assert outcome.result is Result.FAILED
+    assert [number for _, number, _ in outcome.evidence] == ["1054", "0"]
+    assert "the trigger theirs was left out: 1054" in outcome.note
+    assert "b" in columns_of(primary, table)
