@@ -208,10 +208,10 @@ def _until_it_lands(run: Callable[[], object]) -> None:
 
 
 @contextmanager
-def ground() -> Iterator[Blocked]:
+def ground(rows: int = _ROWS) -> Iterator[Blocked]:
     """A sandbox of its own, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        pair = raise_sandbox(Path(folder) / "pair", None, _ROWS, 1)
+        pair = raise_sandbox(Path(folder) / "pair", None, rows, 1)
         try:
             yield Blocked(pair)
         finally:

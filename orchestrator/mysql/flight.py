@@ -15,6 +15,9 @@ from orchestrator.mysql.session import Row, Session
 from orchestrator.ports import Clock
 
 _POLL_S = 0.015
+# While it builds nobody waits for it; its last step is seen soon enough, and the server has the time for the build.
+_BUILDING_POLL_S = 0.1
+_LOOKS_IN_LAST = 10
 _GONE_AFTER_S = 3.0
 _KILL_AGAIN_S = 0.1
 # The state names of an online build's main part; the locks before and after it have names of their own.
@@ -129,12 +132,17 @@ class Flight:
                 self._ended.set()
 
     def _watch_until_end(self) -> None:
-        while not self._ended.wait(_POLL_S):
+        while not self._ended.wait(self._poll_s()):
             try:
                 self._look()
             except (ServerError, RolloutError):
                 # The session opens itself again at the next look; until then the server's own bound holds.
                 continue
+
+    def _poll_s(self) -> float:
+        if not self.building or self._pending or self._patience.last_s is None:
+            return _POLL_S
+        return max(_POLL_S, min(_BUILDING_POLL_S, self._patience.last_s / _LOOKS_IN_LAST))
 
     def _look(self) -> None:
         row = self._watch.one(_LOOK, (self.process_id,))
