@@ -25,7 +25,7 @@ from orchestrator.model.matrix import (
     Version,
 )
 from orchestrator.model.runbook import Runbook
-from orchestrator.mysql.cascades import Shapes, expanded
+from orchestrator.mysql.cascades import expanded
 from orchestrator.mysql.declared import Declared
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.family_copy import FamilyCopy, copy_grant, copy_schema, family_copy
@@ -117,58 +117,58 @@ def prove(site: Site, statements: Statements) -> Matrix:
                 raise RunbookError(
                     f"there is no table {contract.table}", "the table that the runbook names", "correct table: in it"
                 )
-            found = _walk(session, here, site.runbook, statements)
+            found = _Walk(session, here, site.runbook).through(statements.keys)
     except ServerError as error:
         doing = "while the declared statements were tried on scratch copies"
         raise told(error, doing, copy_grant(copy_schema(site))) from error
     return _matrix(site, server, statements, found, here)
 
 
-def _walk(session: Session, here: FamilyCopy, runbook: Runbook, statements: Statements) -> _Found:
-    found, contract = _Found(), runbook.contract
-    shapes = _with_columns(here, contract)
-    ours = runbook.phases.shadow == "triggers"
-    relation = load_relation(session, contract, here.shapes[contract.table]) if ours else Relation((), ())
-    walk = ShapeWalk(session, here, contract, relation)
-    trial = StatementTrial(session, here, contract, shapes)
-    # Without any mode nothing fails that passes under one.
-    modes = tuple(dict.fromkeys(s.sql_mode for s in client_settings(session) if s.sql_mode)) or ("",)
-    for name in SHAPES:
-        shape = found.shapes[name] = walk.enter(name)
-        if name is ShapeName.BEFORE:
-            trial.lay_rows(shape)
-            # After the rows: how the application refuses a sample value is its own affair.
-            found.unproven += lay_triggers(session, here)
-        fared = found.fared[name] = {}
-        for key in statements.keys:
-            fared[key] = trial.fared(key[1], shape, modes)
-        if name in _NAMED_IN:
-            _name(session, here, contract, (trial, found, name))
-    return found
+class _Walk:
+    """All statements through all shapes of one copy. Raises ServerError, RunbookError."""
 
+    def __init__(self, session: Session, here: FamilyCopy, runbook: Runbook) -> None:
+        contract = self._contract = runbook.contract
+        self._session, self._here = session, here
+        live = here.shapes[contract.table]
+        ours = runbook.phases.shadow == "triggers"
+        relation = load_relation(session, contract, live) if ours else Relation((), ())
+        self._copy = ShapeWalk(session, here, contract, relation)
+        added = [c for c in contract.columns if live.column(c.name) is None]
+        self._trial = StatementTrial(session, here, contract, expanded(here, contract.table, added))
+        # Without any mode nothing fails that passes under one.
+        self._modes = tuple(dict.fromkeys(s.sql_mode for s in client_settings(session) if s.sql_mode)) or ("",)
+        self._found = _Found()
 
-def _with_columns(here: FamilyCopy, contract: Contract) -> Shapes:
-    live = here.shapes[contract.table]
-    return expanded(here, contract.table, [c for c in contract.columns if live.column(c.name) is None])
+    def through(self, keys: Sequence[_Key]) -> _Found:
+        found = self._found
+        for name in SHAPES:
+            shape = found.shapes[name] = self._copy.enter(name)
+            if name is ShapeName.BEFORE:
+                self._trial.lay_rows(shape)
+                # After the rows: how the application refuses a sample value is its own affair.
+                found.unproven += lay_triggers(self._session, self._here)
+            found.fared[name] = {key: self._trial.fared(key[1], shape, self._modes) for key in keys}
+            if name in _NAMED_IN:
+                self._name(name)
+        return found
 
-
-def _name(session: Session, here: FamilyCopy, contract: Contract, at: tuple[StatementTrial, _Found, ShapeName]) -> None:
-    """What each statement names that was not named yet, in the shape at hand. A statement that cannot be prepared here
-    is asked in another."""
-    trial, found, name = at
-    shape, copy = found.shapes[name], here.of(contract.table)
-    session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION'")
-    session.execute(sql.use(here.schema))
-    asked = {}
-    for key, fared in found.fared[name].items():
-        if key in found.names:
-            continue
-        said = found.said[key] = trial.bound(key[1], shape)
-        if (fared.passed or fared.executing) and not said.problem:
-            asked[key] = said
-    named = named_columns(session, copy, here.tag, shape, list(dict.fromkeys(asked.values())))
-    for key, said in asked.items():
-        found.names[key] = named[said.text]
+    def _name(self, name: ShapeName) -> None:
+        """What each statement names that was not named yet. One that cannot be prepared here is asked in another
+        shape."""
+        found, shape = self._found, self._found.shapes[name]
+        self._session.execute("SET SESSION sql_mode = 'NO_ENGINE_SUBSTITUTION'")
+        self._session.execute(sql.use(self._here.schema))
+        asked = {}
+        for key, fared in found.fared[name].items():
+            if key in found.names:
+                continue
+            said = found.said[key] = self._trial.bound(key[1], shape)
+            if (fared.passed or fared.executing) and not said.problem:
+                asked[key] = said
+        copy, said_once = self._here.of(self._contract.table), list(dict.fromkeys(asked.values()))
+        named = named_columns(self._session, copy, self._here.tag, shape, said_once)
+        found.names |= {key: named[said.text] for key, said in asked.items()}
 
 
 def _matrix(site: Site, server: str, statements: Statements, found: _Found, here: FamilyCopy) -> Matrix:
