@@ -50,7 +50,7 @@ def status(here: Small) -> dict[str, object]:
 def watching(here: Small) -> Iterator[subprocess.Popen[str]]:
     """The real command, when it has told that it watches; killed at the end if it still runs."""
     running = here.terminal.start("run", "--watch", "-y")
-    notes = "SELECT body LIKE '%%watched  drift pass, app pass%%' FROM _rollout.progress"
+    notes = "SELECT body LIKE '%%watched  drift%%' FROM _rollout.progress"
     try:
         wait_for(lambda: here.sql(notes) == [(1,)] or running.poll() is not None, 40, "it watches")
         assert running.poll() is None, running.communicate()
