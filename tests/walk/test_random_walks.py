@@ -21,7 +21,7 @@ from tests.support.state import settings_of
 from tests.support.within import opened
 from tests.walk.test_walks import lost
 
-pytestmark = [pytest.mark.walk, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.walk, pytest.mark.timeout(1800)]
 MIRRORED = "shadow-write"
 
 
