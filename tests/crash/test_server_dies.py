@@ -5,10 +5,13 @@ that is dead, a binary log that is purged."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -62,11 +65,13 @@ def restart(server: Server) -> None:
 
 
 def steps_of(table: TableName) -> tuple[ExclusiveDdlStep, ...]:
-    index = Index("b_a_new", (IndexPart("b"), IndexPart("a")))
-    return (
-        AddColumns(table=table, columns=(column("n", "int"), column("m", "varchar(9)", "x")), family=(table,)),
-        AddIndex(table=table, index=index, final_lock_budget_s=2.0, tries=3, family=(table,)),
-    )
+    columns = (column("n", "int"), column("m", "varchar(9)", "x"))
+    return AddColumns(table=table, columns=columns, family=(table,)), index_step(table, "b", "a")
+
+
+def index_step(table: TableName, *columns: str) -> AddIndex:
+    index = Index("new_idx", tuple(IndexPart(c) for c in columns))
+    return AddIndex(table=table, index=index, final_lock_budget_s=2.0, tries=3, family=(table,))
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 10))])
@@ -88,6 +93,40 @@ def test_native_ddl_under_a_primary_that_dies(own: Pair, app: str, seed: int) ->
     assert sql(own.primary, f"SELECT COUNT(*), SUM(a) FROM {table}") == [(ROWS, ROWS * (ROWS + 1) // 2)]
     assert sql(own.primary, "SELECT NAME FROM information_schema.INNODB_TABLES WHERE NAME LIKE '%#sql%'") == []
     assert sql(own.primary, f"CHECK TABLE {table}")[0][3] == "OK"
+
+
+@pytest.mark.slow
+def test_b144_a_full_disk_stops_a_build_with_the_server_s_reason_and_takes_it_back(
+    own: Pair, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Message names the server-side cause; nothing is tried again blindly. The disk is full for every file that would
+    grow beyond a limit; with room the same step is done."""
+    server = own.primary
+    # Python ignores the signal by which a process hears of the limit; so must the server, and see a full disk.
+    monkeypatch.setattr(subprocess, "Popen", partial(subprocess.Popen, restore_signals=False))
+    server.restart()
+    table = plain_table(server, app, rows=40_000)
+    # A new binary log, so that the table is the largest file.
+    script(
+        server,
+        f"ALTER TABLE {table} ADD COLUMN w VARCHAR(300) NOT NULL DEFAULT ''; UPDATE {table} SET w = REPEAT('x', 300);"
+        "FLUSH BINARY LOGS",
+    )
+    driver = NativeDdlDriver(site_on(server, Contract(table, ())))
+    step = index_step(table, "w", "b")
+    size_bytes = (server.datadir / app / "t.ibd").stat().st_size
+    limits = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (size_bytes + 500_000, limits[1]))
+    try:
+        outcome = driver.apply(step, Beats())
+    finally:
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, limits)
+    assert outcome.result is Result.FAILED, outcome
+    assert "no room" in outcome.note
+    assert "1114" in outcome.note
+    assert "innodb_tmpdir" in outcome.next
+    assert driver.observe(step) is Seen.ABSENT
+    assert driver.apply(step, Beats()).result is Result.DONE
 
 
 @needs_real

@@ -32,6 +32,8 @@ from orchestrator.ports import Beat
 _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
 _ONLINE_LOG_FULL = 1799
+# A file cannot be written, no room on the device, a table is full.
+_NO_ROOM = frozenset({3, 1021, 1114})
 
 
 class NativeDdlDriver:
@@ -153,6 +155,14 @@ def refused(error: ServerError) -> Outcome:
             "an hour with fewer writes, or a longer log",
             "raise innodb_online_alter_log_max_size (SET PERSIST, in bytes), or wait for a quieter hour, or say why in"
             " allow_rebuild and take engine: gh-ost; then the same command again",
+        )
+    if error.number in _NO_ROOM:
+        return Outcome(
+            Result.FAILED,
+            f"the server has no room for it, and took it back: {seen}",
+            "room for the index or the new rows, and for what is sorted meanwhile",
+            "free space where the server keeps its data and its temporary files (datadir, innodb_tmpdir, tmpdir);"
+            " then the same command again",
         )
     if error.number in _NOT_THIS_WAY:
         return Outcome(
