@@ -10,7 +10,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
+from orchestrator.app.watch import open_watch
 from orchestrator.app.wiring import App
+from orchestrator.cli.render_past import status_words
 from orchestrator.errors import Held, PhaseFailed
 from orchestrator.model.facts import Need, OldStatement
 from orchestrator.runbook.load import load
@@ -103,6 +105,9 @@ def test_who_obeys_is_walked_there_and_back_and_there_and_to_the_end(here: Small
         go(app, FORWARD)
         assert here.sql("SELECT double_writes, read_percent FROM _rollout.flag") == [(1, 100)]
         assert here.seen()["triggers"] == []
+        with closing(open_watch(app.parts.runbook, app.site.settings)) as watch:
+            words = status_words(watch.status())
+        assert words["old_readers"] == [], "who stores both columns needs none of them"
         app.commands.rollback("", ())
         assert here.sql("SELECT double_writes, read_percent, new_writes FROM _rollout.flag") == [(0, 0, 0)]
         assert [row[0] for row in here.sql(f"SHOW COLUMNS FROM {here.table} LIKE 'state'")] == []
@@ -170,24 +175,25 @@ def test_a_flag_that_somebody_lowers_in_the_ramp_takes_readers_back_and_is_raise
     assert here.sql("SELECT double_writes, read_percent FROM _rollout.flag") == [(1, 100)]
 
 
-def test_who_still_needs_old_columns_is_told_with_when_how_often_and_by_whom(here: Small, app: App) -> None:
-    go(app, FORWARD[:3])
-    assert old_statements(app) == (), "our own walks are nobody's need"
-    with closing(connect(here.pair.primary, ROOT, here.schema)) as session, session.cursor() as cursor:
-        for text in (
-            "SELECT status FROM orders WHERE id = 1",
-            "SELECT state FROM orders",
-            "SELECT * FROM orders",
-            BOTH,
-        ):
-            cursor.execute(text)
-            cursor.execute(text)
-        found = old_statements(app)
-    every, named = sorted(found, key=lambda s: s.text)
+def test_who_still_needs_old_columns_is_told_with_when_how_often_and_by_whom(here: Small) -> None:
+    """What finish calls quiet is how far it looks back. Our own walks over the table are nobody's need."""
+    here.write(BY_FLAG, DROP, ("finish: {quiet: 200ms}", "finish: {quiet: 10m}"))
+    with opened(load(here.terminal.runbook), here.pair.primary) as app:
+        go(app, FORWARD[:4])
+        assert old_statements(app) == ()
+        with closing(connect(here.pair.primary, ROOT, here.schema)) as session, session.cursor() as cursor:
+            old = "SELECT status FROM orders WHERE id = 1"
+            for text in (old, "SELECT state FROM orders", "SELECT * FROM orders", BOTH):
+                cursor.execute(text)
+                cursor.execute(text)
+            every, named = sorted(old_statements(app), key=lambda s: s.text)
     assert (named.text, named.reads, named.count) == ("SELECT STATUS FROM `orders` WHERE `id` = ?", ("status",), 2)
     assert [who.partition("@")[0] for who in named.by] == [ROOT.user]
     assert 0 <= named.age_s < 60
     assert (every.every, every.reads) == (True, ())
+    shown = here.terminal.run("status").out
+    assert "old columns: named by 2 kinds of statements (sampled):" in shown
+    assert "2 times: reads status: SELECT STATUS FROM `orders` WHERE `id` = ?" in shown
 
 
 @contextmanager
