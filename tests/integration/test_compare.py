@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 
@@ -14,7 +13,7 @@ from orchestrator.drivers.rows import CompareDriver, FillDriver
 from orchestrator.errors import Held
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
-from orchestrator.model.step import Truth
+from orchestrator.model.step import Purpose, Truth
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
@@ -48,7 +47,7 @@ NOBODY = 0
 def run(
     server: Server,
     schema: str,
-    purpose: Literal["drift", "verify", "newest"] = "drift",
+    purpose: Purpose = "drift",
     relation: Truth = "old-is-truth",
     answer: Answer | None = None,
     epoch: int = 1,
@@ -172,6 +171,29 @@ def test_newest_meets_the_last_rows_by_key_and_by_time(
     assert outcome.figures["rows_compared"] == 110
 
 
+@pytest.mark.parametrize(
+    ("draw", "met"),
+    [(0.0, {"7"}), (0.5, {"600"}), (0.999, set())],
+    ids=["first place", "middle place", "last place"],
+)
+def test_what_moved_of_late_is_met_by_key_by_time_and_by_a_place_that_is_drawn(
+    primary: Server, orders: str, monkeypatch: pytest.MonkeyPatch, draw: float, met: set[str]
+) -> None:
+    """Invariants are no matter of the mirror: they are not asked."""
+    for name, rows in (("MOVED_ROWS", 20), ("RECENT_ROWS", 10), ("_ROWS_A_PLACE", 40)):
+        monkeypatch.setattr(f"orchestrator.drivers.rows.compare.{name}", rows)
+    script(
+        primary,
+        "UPDATE orders SET state = NULL, changed_at = '2020-01-01' WHERE id IN (7, 600, 1190);"
+        "UPDATE orders SET kind = NULL WHERE id = 300",
+        orders,
+    )
+    driver = CompareDriver(site(primary, orders), lambda: draw)
+    outcome = driver.apply(compare(orders, "moved", "old-is-truth"), ToldBeat(1))
+    found = {key for _, _, _, *keys in outcome.evidence for key in keys}
+    assert found == {"1190", "300", *met}
+
+
 def test_a_pause_ends_the_comparison_and_it_is_never_found_half_done(primary: Server, orders: str) -> None:
     outcome = run(primary, orders, "verify", answer=lambda n, _: GO if n < 2 else Signal(SignalKind.PAUSE, "asked"))
     assert outcome.result is Result.PAUSED
@@ -283,9 +305,7 @@ def test_comparing_needs_only_select(primary: Server, orders: str) -> None:
 
 
 @pytest.mark.parametrize("purpose", ["drift", "verify", "newest"])
-def test_a_comparison_of_wrong_rows_says_what_it_shows(
-    primary: Server, orders: str, purpose: Literal["drift", "verify", "newest"]
-) -> None:
+def test_a_comparison_of_wrong_rows_says_what_it_shows(primary: Server, orders: str, purpose: Purpose) -> None:
     script(primary, "UPDATE orders SET state = NULL WHERE id IN (3, 1190)", orders)
     shown = CompareDriver(site(primary, orders)).describe(compare(orders, purpose))
     with general_log(primary):

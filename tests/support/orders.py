@@ -15,7 +15,7 @@ from orchestrator.model.contract import (
     ValueMap,
 )
 from orchestrator.model.runbook import Limits, Runbook
-from orchestrator.model.step import Compare, Fill, Truth
+from orchestrator.model.step import Compare, Fill, Purpose, Truth
 from orchestrator.model.types import parse_type
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
@@ -124,7 +124,7 @@ def fill(
 
 def compare(
     schema: str,
-    purpose: Literal["drift", "verify", "newest"] = "drift",
+    purpose: Purpose = "drift",
     relation: Truth = "old-is-truth",
 ) -> Compare:
     return Compare(table=TableName(schema, "orders"), walk=1, purpose=purpose, relation=relation, target_time_s=0.08)

@@ -6,7 +6,7 @@ The spans that it reads tile the whole key space, from open end to open end, so 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -49,8 +49,8 @@ _ANSWER_S = 30.0
 _COUNT_S = 86_400.0
 _POLL_S = 0.2
 RECENT_ROWS = 1_000
-# How many of the last rows by key are looked at where only those that changed of late are asked for.
-_LATE: Mapping[Purpose, int] = {"newest": NEWEST_ROWS, "moved": 1_000}
+# Of the last rows by key, where only those that moved of late are asked for.
+MOVED_ROWS = 1_000
 _PLACES = 32
 _ROWS_A_PLACE = 100
 
@@ -86,8 +86,8 @@ class CompareDriver:
         span = Span()
         before: tuple[str, ...] = ()
         after: tuple[str, ...] = ()
-        if step.purpose in _LATE:
-            before = (before_last(reader.space, _LATE[step.purpose]),)
+        if late := _late_rows(step.purpose):
+            before = (before_last(reader.space, late),)
             row = session.one(before[0])
             span = _behind(reader, row)
             times = _recency(shape) if row is not None else ()
@@ -138,7 +138,7 @@ class CompareDriver:
 
     def _judged(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> Outcome:
         session, reader = comparer.reader.session, comparer.reader
-        if step.purpose in _LATE:
+        if _late_rows(step.purpose):
             self._newest(step, shape, comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
         listening.total = estimate_of(session.query(estimate(reader.space)))
@@ -193,7 +193,7 @@ class CompareDriver:
 
     def _newest(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> None:
         """The last rows by key, and by each column that says when a row was made or changed, where an index has it."""
-        reader, ask, last = comparer.reader, comparer.patience.ask, _LATE[step.purpose]
+        reader, ask, last = comparer.reader, comparer.patience.ask, _late_rows(step.purpose)
         listening.total = last
         row = ask(lambda: reader.session.one(before_last(reader.space, last)))
         tail = _behind(reader, row)
@@ -212,8 +212,8 @@ class CompareDriver:
         """Some rows in one place of many, another one each time: changes that no index shows are found by looking."""
         reader, ask = comparer.reader, comparer.patience.ask
         first, end = ask(reader.ends)
-        places = reader.spread(first, end, _PLACES) if first is not None and end is not None else ()
-        if places:
+        if first is not None and end is not None:
+            places = (None, *reader.spread(first, end, _PLACES))
             place = places[min(int(self._jitter() * len(places)), len(places) - 1)]
             comparer.judge(ask(lambda: reader.next(Span(place, end), _ROWS_A_PLACE)))
             heed(listening.go_on(), listening)
@@ -239,6 +239,11 @@ def heed(signal: Signal, listening: Listening) -> None:
 def _behind(reader: Reader, row: Row | None) -> Span:
     """All that comes after the key ``row``, or everything."""
     return Span(None if row is None else read_key(reader.space, row))
+
+
+def _late_rows(purpose: Purpose) -> int:
+    """How many of the last rows by key are asked for; 0: the whole table is."""
+    return {"newest": NEWEST_ROWS, "moved": MOVED_ROWS}.get(purpose, 0)
 
 
 def _recency(shape: Shape) -> list[tuple[str, str]]:
