@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +39,13 @@ from orchestrator.model.state import Ask, Record
 from orchestrator.model.stuck import stuck
 from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.clock import SystemClock
+from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.flags import MysqlFlags
+from orchestrator.mysql.look.privileges import read_needed
+from orchestrator.mysql.look.unseen import read_account
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
+from orchestrator.mysql.told import told
 from orchestrator.ports import Driver, Flags, Listener, Watcher
 from orchestrator.runbook.difference import explain_difference
 from orchestrator.runbook.lint import lint
@@ -89,6 +94,14 @@ class App:
         if found is None:  # what nobody could ask is not what nothing is missing of
             settings += [v for v in verdicts if v.check == "privileges"]
         return found or (), (*settings, *(v for v in self.gates.tried() if v.judgement is Judgement.UNSEEN))
+
+    def needed(self) -> tuple[MissingPrivilege, ...]:
+        """Privileges that the whole way takes, whatever the account has. Raises ServerUnreachable."""
+        with closing(self.site.connect("look")) as session:
+            try:
+                return read_needed(session, self.site.runbook, self.site.settings.state_schema, read_account(session))
+            except ServerError as error:
+                raise told(error, "while it was looked up what a rollout needs") from error
 
     def snapshots(self) -> Sequence[Snapshot]:
         """What a scrape shows: every rollout of the store, and of ours what the server shows."""

@@ -105,15 +105,24 @@ def check(context: typer.Context) -> None:
             raise typer.Exit(int(Exit.HELD))
 
 
-def doctor(context: typer.Context) -> None:
+def doctor(
+    context: typer.Context,
+    grants: Annotated[
+        bool, typer.Option("--grants", help="Print every GRANT that is needed, by stage, whatever the account has.")
+    ] = False,
+) -> None:
     """Privileges and settings, with the exact GRANTs that are missing. 77 when one is."""
-    from orchestrator.cli.render import doctor_text
+    from orchestrator.cli.render import doctor_text, grants_text, grants_words
 
     of = shared(context)
     with of.opened() as app:
+        if grants:
+            needed = app.needed()
+            answer(of, {"grants": grants_words(needed)}, grants_text(needed))
+            return
         missing, problems = app.missing()
         words = {
-            "missing": [{"privilege": m.privilege, "grant": m.grant, "why": m.why} for m in missing],
+            "missing": grants_words(missing),
             "settings": [{"check": v.check, "seen": v.seen, "limit": v.limit, "next": v.next} for v in problems],
         }
         answer(of, words, doctor_text(missing, problems))

@@ -193,6 +193,19 @@ def _class_name(row: Sequence[str]) -> str:
     return f"{row[1]}: {row[0]}" if row[1] else row[0]
 
 
+def grants_words(privileges: Sequence[MissingPrivilege]) -> list[dict[str, object]]:
+    return [{"privilege": p.privilege, "grant": p.grant, "why": p.why, "stages": list(p.stages)} for p in privileges]
+
+
+def grants_text(needed: Sequence[MissingPrivilege]) -> str:
+    """What a whole rollout takes, what only looking takes, and which stage each right is for."""
+    looking = [p for p in needed if "plan" in p.stages]
+    acting = [p for p in needed if "plan" not in p.stages]
+    parts = ["-- to look (plan, status, check, verify)", *(p.grant for p in looking)]
+    parts += ["", "-- and to act", *(f"{p.grant}  -- {', '.join(p.stages)}" for p in acting)]
+    return "\n".join(parts)
+
+
 def doctor_text(missing: Sequence[MissingPrivilege], problems: Sequence[Verdict]) -> str:
     parts = []
     if missing:

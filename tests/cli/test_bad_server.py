@@ -21,7 +21,7 @@ EVERYTHING = {
     "table": "SELECT, ALTER, UPDATE, TRIGGER ON `{schema}`.* ",
     "state": "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `_rollout`.*",
     "scratch": (
-        "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES"
+        "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES, TRIGGER"
         r" ON `\_rollout\_scratch\_orders-state`.*"
     ),
     "seeing": "SELECT ON performance_schema.*",

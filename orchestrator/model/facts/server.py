@@ -56,6 +56,9 @@ class DiskFacts:
 
 @dataclass(frozen=True, slots=True)
 class MissingPrivilege:
+    """``stages``: what cannot be done without it; ``plan`` stands for every command that only looks."""
+
     privilege: str
     grant: str
     why: str
+    stages: tuple[str, ...] = ()

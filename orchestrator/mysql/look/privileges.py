@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MissingPrivilege
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.state import FINISH, FORWARD, ROLLBACK
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.look.rights import Rights, read_rights
@@ -18,32 +19,48 @@ from orchestrator.mysql.look.unseen import EVERYWHERE, PERFORMANCE_SCHEMA, Accou
 from orchestrator.mysql.session import Session
 
 _STATE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX")
-_SCRATCH = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES")
+_SCRATCH = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES", "TRIGGER")
 _CHILDREN = "SELECT FOR_NAME FROM information_schema.INNODB_FOREIGN WHERE REF_NAME = %s"
 _SETTINGS = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators')"
+
+
+PLAN = "plan"
+_ACTING = (*FORWARD, ROLLBACK, FINISH)
+_ALL = (PLAN, *_ACTING)
+_MIRROR = ("shadow-write", ROLLBACK, FINISH)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     right: str
     why: str
+    stages: tuple[str, ...]
 
 
 _ON_TABLE = (
-    _Wanted("SELECT", "every stage reads the table"),
-    _Wanted("ALTER", "needed for ddl"),
-    _Wanted("UPDATE", "needed for backfill, shadow-write and the mirror, whose triggers run as this account"),
-    _Wanted("TRIGGER", "needed for shadow-write, and to see triggers at all: without it there seem to be none"),
+    _Wanted("SELECT", "every stage reads the table", _ALL),
+    _Wanted("ALTER", "needed for ddl", ("ddl", ROLLBACK)),
+    _Wanted(
+        "UPDATE",
+        "needed for backfill, shadow-write and the mirror, whose triggers run as this account",
+        ("backfill", *_MIRROR),
+    ),
+    _Wanted("TRIGGER", "needed for shadow-write, and to see triggers at all: without it there seem to be none", _ALL),
 )
 _ON_TABLE_WITHOUT_MAPPINGS = _ON_TABLE[:2]
 # The applications write both columns, and no trigger runs as this account.
-_ON_TABLE_UNDER_A_FLAG = (*_ON_TABLE[:2], _Wanted("UPDATE", "needed for backfill and shadow-write"))
+_ON_TABLE_UNDER_A_FLAG = (
+    *_ON_TABLE[:2],
+    _Wanted("UPDATE", "needed for backfill and shadow-write", ("backfill", "shadow-write")),
+)
 # What gh-ost makes beside the table, and the locks of its cut-over.
 _BESIDE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "LOCK TABLES", "TRIGGER")
 _GLOBAL = (
-    _Wanted("PROCESS", "needed by the checks: transactions, row versions, history list; lists are empty without it"),
-    _Wanted("REPLICATION CLIENT", "needed by the checks: how replicas fare (there too)"),
-    _Wanted("REPLICATION SLAVE", "needed by the checks: which replicas there are"),
+    _Wanted(
+        "PROCESS", "needed by the checks: transactions, row versions, history list; lists are empty without it", _ALL
+    ),
+    _Wanted("REPLICATION CLIENT", "needed by the checks: how replicas fare (there too)", _ALL),
+    _Wanted("REPLICATION SLAVE", "needed by the checks: which replicas there are", _ALL),
 )
 
 
@@ -51,7 +68,22 @@ def read_missing(
     session: Session, runbook: Runbook, state_schema: str, account: Account
 ) -> tuple[MissingPrivilege, ...]:
     """Everything that is missing, the table's rights first; empty when nothing is. Raises ServerError."""
-    rights = read_rights(session)
+    return _missing(session, read_rights(session), runbook, state_schema, account)
+
+
+def read_needed(
+    session: Session, runbook: Runbook, state_schema: str, account: Account
+) -> tuple[MissingPrivilege, ...]:
+    """Everything that an account needs which has nothing yet; what only looking takes of the state comes first. Raises
+    ServerError."""
+    grant = account.grant("SELECT", f"{quote.name(state_schema)}.*")
+    look = MissingPrivilege("SELECT", grant, f"the state lives in {state_schema}", (PLAN,))
+    return (look, *_missing(session, Rights((), (), literal=False), runbook, state_schema, account))
+
+
+def _missing(
+    session: Session, rights: Rights, runbook: Runbook, state_schema: str, account: Account
+) -> tuple[MissingPrivilege, ...]:
     return (
         *_table_rights(rights, runbook, account),
         *_copy_rights(rights, runbook, account),
@@ -69,7 +101,8 @@ def _table_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterato
     under_a_flag = _ON_TABLE_UNDER_A_FLAG if runbook.phases.shadow == "flag" else _ON_TABLE
     for wanted in under_a_flag if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
         if not rights.on_table(wanted.right, of.schema, of.name):
-            yield MissingPrivilege(wanted.right, account.grant(wanted.right, quote.table(of)), wanted.why)
+            grant = account.grant(wanted.right, quote.table(of))
+            yield MissingPrivilege(wanted.right, grant, wanted.why, wanted.stages)
 
 
 def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
@@ -79,10 +112,14 @@ def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator
     missing = [right for right in _BESIDE if not rights.on_schema(right, schema)]
     if missing:
         grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
-        yield MissingPrivilege(", ".join(missing), grant, "needed for ddl by gh-ost: it makes its tables beside yours")
+        yield MissingPrivilege(
+            ", ".join(missing), grant, "needed for ddl by gh-ost: it makes its tables beside yours", ("ddl",)
+        )
     if not rights.everywhere("REPLICATION SLAVE"):
         grant = account.grant("REPLICATION SLAVE", EVERYWHERE)
-        yield MissingPrivilege("REPLICATION SLAVE", grant, "needed for ddl by gh-ost: it reads the binary log")
+        yield MissingPrivilege(
+            "REPLICATION SLAVE", grant, "needed for ddl by gh-ost: it reads the binary log", ("ddl",)
+        )
 
 
 def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
@@ -94,7 +131,7 @@ def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterat
         ):
             if not rights.on_table(right, parent.schema, parent.name):
                 grant = account.grant(right, quote.table(parent))
-                yield MissingPrivilege(right, grant, f"{why}: foreign key {key.name}")
+                yield MissingPrivilege(right, grant, f"{why}: foreign key {key.name}", ("ddl",))
 
 
 def _state_rights(rights: Rights, schema: str, id: str, account: Account) -> Iterator[MissingPrivilege]:
@@ -102,30 +139,34 @@ def _state_rights(rights: Rights, schema: str, id: str, account: Account) -> Ite
     if missing:
         grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
         yield MissingPrivilege(
-            ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}"
+            ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}", _ACTING
         )
     scratch = f"{schema}_scratch_{id}"
     lacking = [right for right in _SCRATCH if not rights.on_schema(right, scratch)]
     if lacking:
         pattern = quote.name(scratch.replace("_", "\\_"))
-        why = "needed for ddl: every statement is tried on a scratch copy first"
-        yield MissingPrivilege(", ".join(lacking), account.grant(", ".join(lacking), f"{pattern}.*"), why)
+        why = "needed for ddl and shadow-write: statements and the mirror are tried on scratch copies first"
+        grant = account.grant(", ".join(lacking), f"{pattern}.*")
+        yield MissingPrivilege(", ".join(lacking), grant, why, ("ddl", "shadow-write"))
 
 
 def _looking_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
     if not rights.on_schema("SELECT", "performance_schema"):
         why = "needed by the checks: metadata locks, transactions, replication"
-        yield MissingPrivilege("SELECT", account.grant("SELECT", PERFORMANCE_SCHEMA), why)
+        yield MissingPrivilege("SELECT", account.grant("SELECT", PERFORMANCE_SCHEMA), why, _ALL)
     watched = {"discover": _GLOBAL, "list": _GLOBAL[:2]}.get(runbook.replicas.kind, _GLOBAL[:1])
     for wanted in watched:
         if not rights.everywhere(wanted.right):
-            yield MissingPrivilege(wanted.right, account.grant(wanted.right, EVERYWHERE), wanted.why)
+            grant = account.grant(wanted.right, EVERYWHERE)
+            yield MissingPrivilege(wanted.right, grant, wanted.why, wanted.stages)
 
 
 def _killing_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
     if runbook.limits.kill.older_than_s is not None and not rights.everywhere("CONNECTION_ADMIN"):
         grant = account.grant("CONNECTION_ADMIN", EVERYWHERE)
-        yield MissingPrivilege("CONNECTION_ADMIN", grant, "needed to kill what checks.metadata_locks.kill names")
+        yield MissingPrivilege(
+            "CONNECTION_ADMIN", grant, "needed to kill what checks.metadata_locks.kill names", _ACTING
+        )
 
 
 def _trigger_rights(session: Session, rights: Rights, runbook: Runbook) -> Iterator[MissingPrivilege]:
@@ -138,6 +179,7 @@ def _trigger_rights(session: Session, rights: Rights, runbook: Runbook) -> Itera
             "log_bin_trust_function_creators",
             "SET PERSIST log_bin_trust_function_creators = 1;",
             "needed for shadow-write: with the binary log on, CREATE TRIGGER needs this setting, or SUPER",
+            ("shadow-write",),
         )
 
 
@@ -153,4 +195,6 @@ def _hidden_children(session: Session, rights: Rights, of: TableName, account: A
         schema, _, name = path.partition("/")
         if not rights.on_table("SELECT", schema, name):
             grant = account.grant("SELECT", quote.table(TableName(schema, name)))
-            yield MissingPrivilege("SELECT", grant, f"{schema}.{name} refers to {of}, and its locks count as ours")
+            yield MissingPrivilege(
+                "SELECT", grant, f"{schema}.{name} refers to {of}, and its locks count as ours", _ALL
+            )
