@@ -64,11 +64,12 @@ def missing_steps(runbook: Runbook, ground: Ground, record: Record) -> Sequence[
 
 def _counts(runbook: Runbook, shape: Shape, changing: Sequence[Step], record: Record) -> Sequence[Step]:
     """Duplicates of every new unique index, counted before the first statement. A new column that is NULL in every row
-    that exists makes duplicates impossible, so nothing is counted then; nor after our columns came, as the build counts
-    by itself."""
+    that exists makes duplicates impossible, so nothing is counted then; nor after our columns or names came, as the
+    build counts by itself, nor of a column whose name comes only then."""
     found: list[CountDuplicates] = []
-    if record.columns_added:
+    if record.columns_added or record.columns_renamed:
         return found
+    renamed = {r.new.lower() for r in runbook.contract.renames_in_place}
     for step in changing:
         if not (isinstance(step, AddIndex) and step.index.unique):
             continue
@@ -76,6 +77,7 @@ def _counts(runbook: Runbook, shape: Shape, changing: Sequence[Step], record: Re
         computed = any(c.generated is not None or (c.default and c.default.is_expression) for c in added)
         count = CountDuplicates(table=runbook.table, index=step.index, absent=tuple(c.name for c in added))
         free = computed or any(c.default is None for c in added) or any(p.expression for p in step.index.parts)
+        free = free or any(c.lower() in renamed for c in step.index.columns)
         if not free and step_key(count) not in record.done_steps:
             found.append(count)
     return found

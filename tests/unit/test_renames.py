@@ -27,6 +27,7 @@ from orchestrator.runbook.lint import find
 from orchestrator.runbook.load import load, parse
 from orchestrator.runbook.proof import proof_path, proof_problems, proof_said, proof_text
 from orchestrator.sandbox.places import runbooks_folder
+from phases.ddl import Ddl
 from phases.rollback import Rollback
 from tests.support.shapes import plain_shape
 from tests.support.world import Stage
@@ -97,6 +98,18 @@ def test_a_rename_is_missing_done_or_somebody_elses() -> None:
     assert (done.renames_equal, done.complete) == ((RENAME,), True)
     for odd in (plain_shape(TABLE, ENDED, FINISHED), plain_shape(TABLE)):
         assert [d.name for d in compare_shape(CONTRACT, odd).different] == ["ended → finished"]
+
+
+def test_ddl_renames_before_it_builds_what_names_the_new_name_and_counts_nothing_of_it() -> None:
+    unique = replace(INDEX, unique=True)
+    runbook = Runbook("r", replace(CONTRACT, indexes=(unique,)), "d", "", "r.yaml")
+    stage = Stage()
+    facts = replace(stage.observer.look(Ddl().entry_needs), shape=Reading(0.0, plain_shape(TABLE, ENDED)))
+    stage.commands.next("ddl")
+    record = replace(stage.record, done=(), done_steps=("try-ddl",), columns_added=())
+    assert Ddl().problems(runbook, facts, record) == ()
+    steps = [step_key(s) for s in Ddl().steps(runbook, facts, record)]
+    assert steps == ["rename-column:ended", "add-index:finished_idx"]
 
 
 STEP = RenameColumn(table=TABLE, old="ended", new="finished", family=(TABLE,))
