@@ -98,9 +98,10 @@ def side(session: Session, shape: Shape, patience: Patience, names: Sequence[str
 
 
 def digests(of: Side, target_s: float = _TARGET_S) -> Iterator[tuple[Span, Digest]]:
-    """Spans that tile the whole key space, each with its digest; each read takes about ``target_s``."""
+    """Spans that tile the whole key space, each with its digest; each is read as a comparison is where a batch takes
+    ``target_s``."""
     at: Key | None = None
-    size = BatchSize.start(target_s, _MOST_ROWS)
+    size = BatchSize.reading(target_s, _MOST_ROWS)
     while True:
         began = of.patience.clock.monotonic()
         span = of.patience.ask(partial(of.reader.cut, Span(at), size.rows))

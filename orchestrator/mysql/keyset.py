@@ -20,6 +20,9 @@ FIRST_ROWS = 200
 LEAST_ROWS = 50
 _TELLING_ROWS = 20
 _LATE = 2.0
+# What is only read holds no lock: a stretch of it may take so many times the target of a batch, and is still a moment.
+_READ_TARGETS = 3
+MOST_READ_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,11 @@ class BatchSize:
     @staticmethod
     def start(target_s: float, most_rows: int) -> BatchSize:
         return BatchSize(target_s, most_rows, max(1, min(FIRST_ROWS, most_rows)))
+
+    @staticmethod
+    def reading(target_s: float, most_rows: int = MOST_READ_ROWS) -> BatchSize:
+        """The first size of stretches that are read and not written, where a batch takes ``target_s``."""
+        return BatchSize.start(target_s * _READ_TARGETS, most_rows)
 
     def after(self, rows: int, took_s: float, fixed_s: float = 0.0) -> BatchSize:
         """The size after a batch of ``rows`` rows that took ``took_s`` in all, of which ``fixed_s`` would have been

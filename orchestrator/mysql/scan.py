@@ -13,7 +13,7 @@ from orchestrator.model.outcome import Progress
 from orchestrator.model.step import Truth
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
-from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
+from orchestrator.mysql.keyset import MOST_READ_ROWS, BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.questions import Question, drift_question, invariants_question, meter_question
 from orchestrator.mysql.relation import Relation, some
@@ -24,7 +24,6 @@ from orchestrator.mysql.values import ValueTally, add_values, foreign_problems, 
 from orchestrator.ports import Clock
 
 TARGET_S = 0.08
-MOST_ROWS = 10_000
 KeepGoing = Callable[[Progress], bool]
 
 
@@ -55,7 +54,7 @@ def scan_values(
         return ValueScan(0, True, ())
     reader = Reader(session, key_space(shape), (some(f"{p.name} IS NOT NULL" for p in problems),))
     until, scanned, complete = reach.clock.monotonic() + reach.max_s, 0, False
-    size = BatchSize.start(TARGET_S, min(MOST_ROWS, reach.max_rows))
+    size = BatchSize.reading(TARGET_S, min(MOST_READ_ROWS, reach.max_rows))
     for stretch in stretches(reader, Span(), size, patience(reach.clock)):
         scanned += stretch.rows
         if stretch.counts[0]:
@@ -105,7 +104,7 @@ def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepG
     reader = Reader(session, key_space(shape), question.counted)
     total = estimate_of(session.query(estimate(reader.space)))
     comparer = Comparer(reader, question, patience(clock), Tally())
-    for stretch in stretches(reader, Span(), BatchSize.start(TARGET_S, MOST_ROWS), comparer.patience):
+    for stretch in stretches(reader, Span(), BatchSize.reading(TARGET_S), comparer.patience):
         comparer.judge(stretch)
         done = comparer.tally.rows_compared
         if stretch.span.hi is not None and not keep_going(Progress(done=done, total=max(total, done))):

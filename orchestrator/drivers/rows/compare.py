@@ -44,7 +44,6 @@ from orchestrator.mysql.told import told
 from orchestrator.ports import Beat
 
 NEWEST_ROWS = 10_000
-_MOST_ROWS = 10_000
 _ANSWER_S = 30.0
 _COUNT_S = 86_400.0
 _POLL_S = 0.2
@@ -82,7 +81,7 @@ class CompareDriver:
 
     def _shown(self, session: Session, step: Compare) -> Sequence[str]:
         shape, reader, question = self._asked(session, step)
-        tag, rows = reader.tag, BatchSize.start(step.target_time_s, _MOST_ROWS).rows
+        tag, rows = reader.tag, BatchSize.reading(step.target_time_s).rows
         span = Span()
         before: tuple[str, ...] = ()
         after: tuple[str, ...] = ()
@@ -181,7 +180,7 @@ class CompareDriver:
         self, step: Compare, span: Span, comparer: Comparer, listening: Listening, bookmark: Bookmark | None = None
     ) -> None:
         began_s = listening.elapsed_s
-        size = BatchSize.start(step.target_time_s, _MOST_ROWS)
+        size = BatchSize.reading(step.target_time_s)
         for found in stretches(comparer.reader, span, size, comparer.patience):
             comparer.judge(found)
             listening.worked(found.rows, listening.elapsed_s - began_s)

@@ -18,7 +18,6 @@ from orchestrator.mysql.session import Row
 from orchestrator.mysql.sql.bounds import Span, read_key
 from orchestrator.mysql.sql.rows import ROLE, Stretch, listed
 
-_MOST_READ_ROWS = 100_000
 _MOST_KEYS = 500
 # Of one stretch; a packet has the keys of less than two such, twice: far below the 1 MiB that servers take at the
 # least unless they are told to take less.
@@ -36,7 +35,8 @@ class Gathering:
     def __init__(self, reader: Reader, rule: FillRule, size: BatchSize, elapsed_s: Callable[[], float]) -> None:
         self._reader = reader
         self._rule = rule
-        self._size = BatchSize.start(size.target_s, _MOST_READ_ROWS)
+        self._target_s = size.target_s
+        self._size = BatchSize.reading(size.target_s)
         self._most_keys = min(_MOST_KEYS, size.most_rows)
         self._elapsed_s = elapsed_s
 
@@ -91,7 +91,7 @@ class Gathering:
         counted = full or here.hi == span.hi
         rows = ask(lambda: reader.count(here)) if counted else self._size.rows
         if taken > _TELLING_ROWS and rows < _DENSE * taken:
-            self._size = BatchSize.start(self._size.target_s, self._size.most_rows)
+            self._size = BatchSize.reading(self._target_s)
             return None
         self._size = self._size.after(rows, self._elapsed_s() - began_s)
         pending = tuple(key for key, row in found if row[0])
