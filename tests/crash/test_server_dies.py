@@ -150,6 +150,7 @@ def test_gh_ost_under_a_primary_that_dies(own: Pair, app: str, seed: int, monkey
         done(own, table, 2000)
 
 
+@pytest.mark.slow
 @needs_real
 def test_gh_ost_is_ended_when_a_replica_is_dead_for_too_long(
     own: Pair, app: str, monkeypatch: pytest.MonkeyPatch

@@ -54,8 +54,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 def test_the_table_is_swapped_under_traffic_and_only_the_old_one_stays(pair: Pair, schema: str) -> None:
     table = orders(pair.primary, schema)
-    # Two tries inside the stall budget: on a slow machine gh-ost may not keep up with so many writes.
-    driver, beats = driver_for(site_for(pair.primary, table, cut_over_tries=4)), Beats()
+    driver, beats = driver_for(site_for(pair.primary, table)), Beats()
     with Application(pair.primary, table) as application:
         outcome = driver.apply(wider(table), beats)
     assert outcome.result is Result.DONE, outcome
@@ -368,7 +367,7 @@ def test_an_attempt_that_meets_somebody_unseen_is_taken_back_and_made_again(
             return GO
 
         monkeypatch.setattr(StandIn, "let_go", blocks)
-        outcome = driver_for(site_for(pair.primary, table, cut_over_tries=4)).apply(wider(table), Beats(goes))
+        outcome = driver_for(site_for(pair.primary, table)).apply(wider(table), Beats(goes))
     assert blocked
     assert outcome.result is Result.DONE, outcome
     assert outcome.figures["cut_over_taken_back"] >= 1, outcome
