@@ -62,7 +62,12 @@ def test_a_gate_that_fails_after_the_last_stage_takes_readers_back() -> None:
 
 def test_flags_that_somebody_lowered_without_a_word_are_seen_and_recorded() -> None:
     stage = at_the_end()
-    after(stage, 30, lambda: stage.flags.lower(None))
+
+    def lowered() -> None:
+        stage.flags.lower(None)
+        after(stage, 100, lambda: a_signal(stage))
+
+    after(stage, 30, lowered)
     with pytest.raises(PhaseFailed, match="somebody lowered the flags: readers are at 0 %, new_writes is closed"):
         stage.commands.watch()
     assert stage.record.state is State.ROLLED_BACK
