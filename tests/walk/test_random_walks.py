@@ -84,7 +84,9 @@ class Walker:
         self.told[f"back to {target or 'the beginning'}"] += 1
 
 
-@pytest.mark.parametrize("moves", [6, pytest.param(200, marks=pytest.mark.slow)])
+# What the everyday run holds of this is in test_walks: there, back and there again.
+@pytest.mark.slow
+@pytest.mark.parametrize("moves", [6, 200])
 def test_a_random_walk_loses_no_acknowledged_write(moves: int, pair: Pair, tmp_path: Path) -> None:
     with ground(pair, "orders", tmp_path, rows=200, wait_s=0.3) as here:
         traffic = Traffic(settings_of(pair.primary), here.runbook, here.shape, seed=moves, pace=60)
