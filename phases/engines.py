@@ -207,7 +207,6 @@ def _ghost(copied: Sequence[Clause], runbook: Runbook, family: tuple[TableName, 
         columns=tuple(c.column for c in copied if isinstance(c, NewColumn)),
         changes=tuple((c.before, c.after) for c in copied if isinstance(c, ChangedColumn)),
         indexes=tuple(c.index for c in copied if isinstance(c, NewIndex)),
-        final_lock_budget_s=runbook.phases.final_lock_budget_s,
         family=family,
         why=why,
     )

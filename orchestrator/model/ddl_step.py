@@ -147,8 +147,7 @@ class RenameColumn:
 class GhostAlter:
     """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
     the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
-    nothing else is asked for. ``final_lock_budget_s``: how long a swap may keep the application waiting when none came
-    to its end inside the stall budget. ``why``: why not the server's own DDL, in one sentence for the plan."""
+    nothing else is asked for. ``why``: why not the server's own DDL, in one sentence for the plan."""
 
     kind: Literal["ghost-alter"] = "ghost-alter"
     table: TableName
@@ -156,7 +155,6 @@ class GhostAlter:
     changes: tuple[tuple[Column, Column], ...] = ()
     indexes: tuple[Index, ...] = ()
     rebuild: bool = False
-    final_lock_budget_s: float = 2.0
     family: tuple[TableName, ...]
     why: str
 

@@ -63,6 +63,9 @@ _SWAPPING = (
     " WHERE u.OWNER_THREAD_ID = m.OWNER_THREAD_ID AND u.OBJECT_TYPE = 'USER LEVEL LOCK'"
     " AND u.OBJECT_NAME = CONCAT('gh-ost.', t.PROCESSLIST_ID, '.lock')))"
 )
+_RENAMING = (
+    "SELECT ID FROM performance_schema.processlist WHERE INFO LIKE 'rename /* gh-ost */%%' AND LOCATE(%s, INFO) > 0"
+)
 
 
 class Kind(Enum):
@@ -197,6 +200,12 @@ def swapping(session: Session, of: TableName) -> Swapping | None:
         return None
     renames = any(kind == "EXCLUSIVE" for _, _, kind in rows)
     return Swapping(first[0], holds=first[1] == "GRANTED", renames=renames)
+
+
+def renaming(session: Session, of: TableName) -> int | None:
+    """The session of the tool whose rename of the table is in flight. Raises ServerError."""
+    id = session.value(_RENAMING, (name(of.name),))
+    return int(id) if id is not None else None
 
 
 def kill_query(session: Session, id: int) -> None:

@@ -83,8 +83,7 @@ def wider(table: TableName) -> GhostAlter:
 
 
 def site_for(server: Server, table: TableName, id: str = "ghost-test", **more: object) -> Site:
-    """``more``: fields of Limits, or of GhostSettings. Two tries inside the stall budget, then longer ones: a machine
-    that runs tests may be too slow for gh-ost."""
+    """``more``: fields of Limits, or of GhostSettings."""
     limits = {k: v for k, v in more.items() if k in Limits.__slots__}
     ghost = {k: v for k, v in more.items() if k in GhostSettings.__slots__}
     runbook = Runbook(
@@ -93,7 +92,7 @@ def site_for(server: Server, table: TableName, id: str = "ghost-test", **more: o
         "digest",
         "",
         "test.yaml",
-        phases=PhaseSettings(gh_ost=GhostSettings(**({"cut_over_tries": 4} | ghost))),  # type: ignore[arg-type]  # test's own keywords
+        phases=PhaseSettings(gh_ost=GhostSettings(**ghost)),  # type: ignore[arg-type]  # test's own keywords
         limits=Limits(**({"max_wait_s": 30.0} | limits)),  # type: ignore[arg-type]  # test's own keywords
     )
     return Site(settings_of(server), runbook, SystemClock())

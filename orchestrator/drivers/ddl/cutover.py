@@ -3,8 +3,8 @@ when it would keep the application waiting longer than the stall budget.
 
 The tool's own attempt waits whole seconds for its lock with every statement of the application behind it, and when it
 has the lock it may sleep for a second before it goes on. So its attempt is held back by a stand-in until nobody holds
-the table and the tool is about to wake; then it is watched. Whoever waits for it too long gets the table back: the
-attempt is ended, the tool falls back to its postponed state, and we try again after a pause that grows.
+the table and the tool is about to wake; then it is watched. While its lock is PENDING for too long it is ended, the
+tool falls back to its postponed state, and we try again after a pause that grows.
 """
 
 from __future__ import annotations
@@ -220,9 +220,8 @@ class CutOver:
             clock.sleep(_LOOK_EVERY_S)
 
     def _take_back(self, now: float) -> bool:
-        """Whether the tool keeps the table's users waiting now. Where it does for too long it is ended: its wait, or
-        its session with the lock. The rename of a table that is no longer locked finds the stand-in and fails; where
-        the stand-in is gone all was applied, and the rename takes effect."""
+        """Whether the tool keeps the table's users waiting now. Where it does for too long, its wait is ended; with its
+        lock, only what loses nothing: see ``_end_rename``."""
         swap = copied.swapping(self._session, self._shape.table)
         if swap is None:
             self._clear_at = now
@@ -232,26 +231,30 @@ class CutOver:
             self._let_go_at = 0.0
         stall_s = now - self._clear_at
         self._longest_stall_s = max(self._longest_stall_s, stall_s)
-        if not swap.holds:
-            self._longest_pending_s = max(self._longest_pending_s, stall_s)
-        if stall_s < self._asks_at_s(swap):
-            return True
-        self._taken_back += 1
+        budget_s = self._site.runbook.limits.stall_budget_s
         if swap.holds:
-            copied.kill_session(self._session, swap.process_id)
-        else:
+            if stall_s >= budget_s * _ASK_HOLDER_AT and not swap.renames:
+                self._end_rename(swap.process_id)
+            return True
+        self._longest_pending_s = max(self._longest_pending_s, stall_s)
+        if stall_s >= budget_s * _ASK_AT:
+            self._taken_back += 1
             copied.kill_query(self._session, swap.process_id)
         return True
 
-    def _asks_at_s(self, swap: copied.Swapping) -> float:
-        """When the present try is taken back. Once it has its lock, and half of all tries were taken back, the longer
-        one of the runbook's two budgets counts."""
-        phases, budget_s = self._site.runbook.phases, self._site.runbook.limits.stall_budget_s
-        if not swap.holds:
-            return budget_s * _ASK_AT
-        if self._tries > max(1, phases.gh_ost.cut_over_tries // 2):
-            budget_s = max(budget_s, phases.final_lock_budget_s)
-        return budget_s if swap.renames else budget_s * _ASK_HOLDER_AT
+    def _end_rename(self, holder: int) -> None:
+        """A rename that waits although nothing is left to wait for is ended, and the tool gives the table back. The
+        session with the lock is ended only when the stand-in is gone and, asked after that, no rename is in flight:
+        one in flight could take effect behind what its users write as soon as the lock is gone."""
+        left = copied.read_left(self._session, self._shape.table, self._copying.names)
+        stands = any(x.kind is copied.Kind.SENTRY for x in left)
+        renaming = copied.renaming(self._session, self._shape.table)
+        if renaming is not None:
+            self._taken_back += 1
+            copied.kill_query(self._session, renaming)
+        elif not stands and not self._swapped():
+            self._taken_back += 1
+            copied.kill_session(self._session, holder)
 
     def _swapped(self) -> bool:
         """Whether the copy is the table now; its tool may still be clearing up, or hang."""
