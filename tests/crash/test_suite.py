@@ -11,7 +11,7 @@ from tests.crash.suite.lives import Life
 from tests.crash.suite.tally import Tally
 from tests.crash.suite.zombies import Race
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(300)]
 DEATHS, SLEEPERS = 20, 4
 
 

@@ -41,7 +41,7 @@ def lost(here: Ground, traffic: Traffic) -> list[str]:
         ("aijob", "triggers"),
         ("orders", "triggers"),
         ("documents", "triggers"),
-        ("orders", "flag"),
+        pytest.param("orders", "flag", marks=pytest.mark.slow),
         pytest.param("readings", "triggers", marks=[needs_real, pytest.mark.slow]),
         pytest.param("aijob", "flag", marks=pytest.mark.slow),
         pytest.param("documents", "flag", marks=pytest.mark.slow),

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import sh
 
 from orchestrator.errors import ConfigurationError
 
@@ -61,6 +60,8 @@ def find(built: Path, env: Mapping[str, str] | None = None) -> Binary:
 
 def judge(path: Path) -> Binary | str:
     """The program when it may be used, else why not, in one phrase. Runs ``--version``."""
+    import sh  # a twentieth of a second, which only those pay who run the program
+
     try:
         told = str(sh.Command(str(path))("--version", _timeout=_TIMEOUT_S, _decode_errors="replace")).strip()
     except (sh.CommandNotFound, sh.ForkException, OSError):

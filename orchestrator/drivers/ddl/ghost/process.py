@@ -13,7 +13,6 @@ import signal
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import sh
 
 from orchestrator.command import environment_for_commands
 from orchestrator.drivers.ddl.ghost.control import Silent, ask
@@ -86,6 +85,8 @@ class GhostRun:
 
     def begin(self, settings: ServerSettings) -> None:
         """Raises ConfigurationError when the program cannot be run."""
+        import sh  # as in ``binary``
+
         environment = environment_for_commands(**{USER: settings.user, PASSWORD: settings.password.reveal()})
         try:
             with self._place.out.open("wb") as out, self._place.err.open("wb") as err:
@@ -99,6 +100,8 @@ class GhostRun:
         self._place.note_process(self._process.pid)
 
     def _spawn(self, environment: dict[str, str], out: BinaryIO, err: BinaryIO) -> Any:
+        import sh
+
         with Path(os.devnull).open("rb") as nothing:
             running = sh.Command(str(self._program))(
                 *self._words,
