@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from orchestrator.errors import ConfigurationError
 
 OLDEST = (1, 1, 10)

@@ -13,7 +13,6 @@ import signal
 from pathlib import Path
 from typing import Any, BinaryIO
 
-
 from orchestrator.command import environment_for_commands
 from orchestrator.drivers.ddl.ghost.control import Silent, ask
 from orchestrator.drivers.ddl.ghost.place import PASSWORD, USER, Place, end_group
