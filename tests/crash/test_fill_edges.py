@@ -64,9 +64,8 @@ def test_a_client_that_is_killed_at_every_edge_of_a_batch_writes_each_row_once(w
         met.append(edge)
         assert len(met) < 6 * rows, "the pass does not end"
     assert counted(walked) == (rows, 1, 1)
-    assert sql(walked, "SELECT rows_done, rows_changed, rows_skipped, done FROM _rollout.position") == [
-        (rows, rows, 0, 1)
-    ]
+    # Not by whom: a dead client's transaction may still be ending on the server when its successor comes by.
+    assert sql(walked, "SELECT rows_done, done FROM _rollout.position") == [(rows, 1)]
     assert set(met) == set(EDGES)
 
 

@@ -77,7 +77,7 @@ def insist(here: Ground, arguments: tuple[str, ...], kills: int, rng: Random, se
 def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: int, pair: Pair, tmp_path: Path) -> None:
     rng = Random(seed)
     kills: dict[str, int] = {}
-    with ground(pair, "aijob", tmp_path, rows=1500, seed=seed, wait_s=0.4) as here:
+    with ground(pair, "aijob", tmp_path, rows=600, seed=seed, wait_s=0.3) as here:
         before = old_rows(here)
         for until, wanted in (("ddl", 8), ("backfill", 3), ("shadow-write", 5), ("read-switch", 6), ("verify", 4)):
             insist(here, ("run", "--until", until, "-y"), wanted, rng, kills)
