@@ -6,7 +6,7 @@ from orchestrator.adr.markdown import bullets, code, codes, table
 from orchestrator.adr.material import Material
 from orchestrator.adr.words import Words
 from orchestrator.model.contract import Winner
-from orchestrator.model.matrix import RUNS, SHAPES, STAGE_SHAPES, VERSIONS, Access, Matrix, ShapeName
+from orchestrator.model.matrix import RUNS, SHAPES, STAGE_SHAPES, VERSIONS, Access, Failure, Matrix, ShapeName
 from orchestrator.model.state import FINISH
 
 
@@ -61,7 +61,7 @@ def _ours(column: str, m: Material, w: Words) -> str:
 
 def _troubles(found: Matrix, w: Words) -> list[str]:
     lines: list[str] = []
-    refused = [_failure(f.version, f.shape.value, f.statement, f"{f.number} {f.text}", w) for f in found.refusals]
+    refused = [_failure(f, w) for f in found.refusals]
     lines += [w.refusals, "", *bullets(refused)] if refused else [w.no_refusals, ""]
     hazards = [f"{w.versions[h.version]}{w.colon}{code(h.statement)} ({h.kind.value})" for h in found.hazards]
     lines += [w.hazards, "", *bullets(hazards)] if hazards else []
@@ -72,8 +72,9 @@ def _troubles(found: Matrix, w: Words) -> list[str]:
     return lines
 
 
-def _failure(version: str, shape: str, statement: str, error: str, w: Words) -> str:
-    return f"{w.versions[version]}, {w.shapes[shape]}{w.colon}{code(error.strip())}{w.colon}{code(statement)}"
+def _failure(of: Failure, w: Words) -> str:
+    where = f"{w.versions[of.version]}, {w.shapes[of.shape.value]}"
+    return f"{where}{w.colon}{code(of.error)}{w.colon}{code(of.statement)}"
 
 
 def mirror(m: Material, w: Words) -> list[str]:
@@ -86,12 +87,13 @@ def mirror(m: Material, w: Words) -> list[str]:
     once = [d.new for d in contract.derived if not d.follows]
     older = [p.new for p in contract.pairs if p.on_conflict is Winner.OLD]
     rules = [
-        w.mirror_triggers.format(triggers=codes(m.triggers, w.comma)),
+        w.mirror_triggers.format(triggers=codes(m.triggers, w.comma)) if m.triggers else w.mirror_double_writes,
         w.mirror_pairs.format(pairs=w.comma.join(pairs)) if pairs else "",
         w.mirror_follows.format(columns=codes(follows, w.comma)) if follows else "",
         w.mirror_once.format(columns=codes(once, w.comma)) if once else "",
-        *w.mirror_rules,
-        w.mirror_conflict_old.format(columns=codes(older, w.comma)) if older else "",
-        w.mirror_trial,
     ]
+    if m.triggers:
+        rules += w.mirror_rules
+        rules += [w.mirror_conflict_old.format(columns=codes(older, w.comma))] if older else []
+        rules.append(w.mirror_trial)
     return [w.mirror_intro, "", *bullets(rules)]

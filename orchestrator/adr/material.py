@@ -119,10 +119,9 @@ def texts_of(runbook: Runbook) -> tuple[str, ...]:
 
 def untranslated(runbook: Runbook, language: str) -> tuple[str, ...]:
     """Texts of the runbook that stand in the record as they are written, because nobody translated them."""
-    known = dict(runbook.decision.words).get(language)
     if language == "en":
         return ()
-    said = {text for text, _ in known or ()}
+    said = dict(dict(runbook.decision.words).get(language, ()))
     return tuple(t for t in texts_of(runbook) if t not in said)
 
 

@@ -15,7 +15,8 @@ from orchestrator.model.state import FINISH, FORWARD
 def release(m: Material, w: Words) -> list[str]:
     """What is done before the first stage, the stages with their gates, and the end."""
     said = _settings(m, w)
-    rows = [_stage(name, said, w) for name in (*FORWARD, FINISH)]
+    stages = dict(w.stages) | ({} if m.triggers or not m.contract.mappings else {"shadow-write": w.stage_double_writes})
+    rows = [_stage(name, stages[name], said) for name in (*FORWARD, FINISH)]
     return [
         w.release_intro,
         "",
@@ -26,24 +27,21 @@ def release(m: Material, w: Words) -> list[str]:
     ]
 
 
-def _stage(name: str, said: dict[str, str], w: Words) -> list[str]:
+def _stage(name: str, texts: tuple[str, ...], said: dict[str, str]) -> list[str]:
     command = "rollout finish" if name == FINISH else f"rollout next --phase {name}"
-    return [code(name), code(command), *(text.format(**said) for text in w.stages[name])]
+    return [code(name), code(command), *(text.format(**said) for text in texts)]
 
 
 def _settings(m: Material, w: Words) -> dict[str, str]:
     """What the sentences name of the runbook's settings."""
     phases, limits = m.runbook.phases, m.runbook.limits
-    gates = codes(phases.gates, w.comma) or w.none
     return {
         "runbook": f"{m.runbook.id}.yaml",
-        "table": code(m.contract.table.name),
-        "model": m.model,
         "target": moment(phases.target_time_s),
         "soak": moment(phases.soak_s),
         "hold": moment(phases.hold_s),
         "percents": " → ".join(f"{p}" for p in phases.percents),
-        "gates": gates,
+        "gates": codes(phases.gates, w.comma) or w.none,
         "poll": moment(phases.poll_s),
         "verify_soak": moment(phases.verify_soak_s),
         "quiet": moment(phases.finish_quiet_s),
@@ -52,6 +50,7 @@ def _settings(m: Material, w: Words) -> dict[str, str]:
         "age": moment(limits.transaction_age_s),
         "invariants": str(len(m.contract.invariants)),
         "section": w.ddl_title,
+        "old_untouched": w.old_untouched if m.triggers or not m.contract.mappings else "",
         "watcher": (w.watcher_stays if phases.stays else w.watcher_back).format(ttl=moment(phases.ttl_s)),
         "ddl_back": w.ddl_dropped if phases.rollback_ddl is RollbackDdl.DROP else w.ddl_kept,
     }
@@ -62,7 +61,8 @@ def rollback(m: Material, w: Words) -> list[str]:
     said = _settings(m, w)
     lines = [w.rollback_itself.format(**said), "", *table(w.rollback_head, _ways(said, w))]
     lines += [w.rollback_order, "", *numbered(s.format(**said) for s in w.rollback_steps)]
-    lines += [w.meter, "", *bullets(_lost(m, w))]
+    lost = bullets(_lost(m, w))
+    lines += [w.meter, "", *lost] if lost else []
     if m.back:
         lines += [w.back_ddl, "", *fenced("sql", "\n".join(f"{s};" for p in m.back for s in p.sql))]
     return lines

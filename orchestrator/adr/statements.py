@@ -17,6 +17,7 @@ from orchestrator.model.step import (
     ProveForeignKey,
     RenameColumn,
     SetDefault,
+    ShowIndex,
     Step,
 )
 
@@ -84,7 +85,7 @@ def _named(step: Step, w: Words) -> str:
             return template.format(name=f"{code(step.old)} → {code(step.new)}")
         case ChangeColumn():
             return template.format(name=code(step.after.name))
-        case AddIndex() | CountDuplicates():
+        case AddIndex() | ShowIndex() | CountDuplicates():
             return template.format(name=code(step.index.name))
         case AddForeignKey() | ProveForeignKey():
             return template.format(name=code(step.foreign_key.name))

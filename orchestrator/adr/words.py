@@ -124,6 +124,7 @@ class Words:
     no_mirror: str
     mirror_intro: str
     mirror_triggers: str
+    mirror_double_writes: str
     mirror_pairs: str
     mirror_follows: str
     mirror_once: str
@@ -160,6 +161,8 @@ class Words:
     stages_title: str
     stage_head: tuple[str, ...]
     stages: Mapping[str, tuple[str, str, str, str]]
+    stage_double_writes: tuple[str, str, str, str]
+    old_untouched: str
     watcher_back: str
     watcher_stays: str
     ddl_kept: str

@@ -68,8 +68,14 @@ def material(runbook: Runbook) -> Material:
         prisma=write_schema(contract, runbook.decision.model),
         fields=field_names(contract),
         served=_served(contract),
-        triggers=tuple(trigger_name(runbook.id, event) for event in ("update", "insert")) if contract.mappings else (),
+        triggers=_triggers(runbook),
     )
+
+
+def _triggers(runbook: Runbook) -> tuple[str, ...]:
+    """None where there is nothing to mirror, or the applications write both columns by themselves."""
+    ours = runbook.contract.mappings and runbook.phases.shadow == "triggers"
+    return tuple(trigger_name(runbook.id, event) for event in ("update", "insert")) if ours else ()
 
 
 def _proof(runbook: Runbook) -> Matrix | None:

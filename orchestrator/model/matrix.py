@@ -96,9 +96,13 @@ class Failure:
         """Whether its version runs in that shape."""
         return self.shape in RUNS[self.version]
 
+    @property
+    def error(self) -> str:
+        """The server's number and text; the text alone where no error shows it."""
+        return f"{self.number} {self.text}" if self.number else self.text
+
     def __str__(self) -> str:
-        error = f"{self.number} {self.text}" if self.number else self.text
-        return f"{self.version}, {self.shape.value}: {error}: {self.statement}"
+        return f"{self.version}, {self.shape.value}: {self.error}: {self.statement}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class BackfillForm(Form):
     max_batch: int = Field(default=5000, ge=1, le=100_000, description="Most rows in one batch.")
     workers: Literal["auto"] | Annotated[int, Field(ge=1, le=16)] = Field(
         default=1,
-        description="How many fill at a time; auto: one more while that raises the rate and replicas keep up.",
+        description="How many fill at a time; auto: two, and more while that raises the rate and replicas keep up.",
     )
 
 

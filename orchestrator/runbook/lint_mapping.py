@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from orchestrator.model.contract import Contract, Copy, Expression, Mapping, Match, Transform, Unmapped, ValueMap
 from orchestrator.model.types import Family
+from orchestrator.mysql.captured import names
 from orchestrator.runbook.fit import literal_problem
-from orchestrator.runbook.lint_words import expression_problem, names_in
+from orchestrator.runbook.lint_words import expression_problem
 from orchestrator.runbook.rules import Breach
 from orchestrator.runbook.tree import Path
 
@@ -42,7 +43,7 @@ def _reads(mapping: Mapping, added: set[str], path: Path) -> Iterator[Breach]:
         if problem := expression_problem(transform.sql):
             yield Breach("expression-of-the-row", (*path, way), f"{way} of {mapping}: {problem}")
             continue
-        read = names_in(transform.sql)
+        read = names(transform.sql)
         own = mapping.old if way == "forward" else mapping.new
         if mapping.is_pair and own is not None and own.lower() not in read:
             yield Breach("pair-blind", (*path, way), f"{way} of {mapping} does not read {own}")

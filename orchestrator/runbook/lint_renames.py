@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from orchestrator.model.contract import Contract, Expression, Mapping, Rename, RenameWay
 from orchestrator.model.runbook import Runbook, Waiver
-from orchestrator.runbook.lint_words import names_in
+from orchestrator.mysql.captured import names
 from orchestrator.runbook.rules import Breach
 from orchestrator.runbook.tree import Path
 
@@ -55,12 +55,12 @@ def _unfit(rename: Rename, contract: Contract) -> str:
         return f"{rename.old} is part of the key that rows are walked by"
     if any({old, new} & _columns(m) for m in contract.mappings):
         return "a mapping reads it"
-    if any({old, new} & names_in(i.sql) for i in contract.invariants):
+    if any({old, new} & names(i.sql) for i in contract.invariants):
         return "an invariant names it"
     return ""
 
 
 def _columns(mapping: Mapping) -> set[str]:
     sides = [mapping.forward] if mapping.backward is None else [mapping.forward, mapping.backward]
-    named = [names_in(side.sql) for side in sides if isinstance(side, Expression)]
+    named = [names(side.sql) for side in sides if isinstance(side, Expression)]
     return {(mapping.old or "").lower(), mapping.new.lower()}.union(*named)

@@ -17,14 +17,6 @@ _QUERY = frozenset(["SELECT", "UNION", "EXISTS", "TABLE", "WITH"])
 _SIGNS = {";": "two statements", "@": "a variable", ":=": "a variable", "?": "a parameter"}
 
 
-def names_in(sql: str) -> set[str]:
-    """Every word of the text that can name a column, in lower case; empty when it cannot be read."""
-    try:
-        return {t.word.lower() for t in words_of(sql) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
-    except ValueError:
-        return set()
-
-
 def expression_problem(sql: str) -> str:
     """Why the expression may give two values for one row, or is none; empty when the file shows nothing wrong."""
     try:
@@ -69,14 +61,14 @@ def statements(contract: Contract) -> Iterator[Breach]:
                 continue
             if any(t.text == ";" for t in tokens):
                 yield Breach("statement-single", path, f"two statements in one: {_short(text)}")
-            elif any(t.word.lower() == contract.table.name.lower() for t in tokens):
+            elif any(t.identifier == contract.table.name.lower() for t in tokens):
                 yield from _statement(contract, tokens, version == "old", path)
 
 
 def _statement(contract: Contract, tokens: list[Token], is_old: bool, path: Path) -> Iterator[Breach]:
     added = {c.name.lower(): c.name for c in contract.columns}
     said = wording(tokens, contract.table.name)
-    named = {t.word.lower() for t in tokens if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
+    named = {t.identifier for t in tokens if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
     text = _short(" ".join(t.text for t in tokens))
     if is_old and (wrong := sorted(named & set(added))):
         yield Breach("old-names-new", path, f"a statement of the old application names {added[wrong[0]]}: {text}")

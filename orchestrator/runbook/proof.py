@@ -17,6 +17,8 @@ from orchestrator.runbook.sealed import Kind, read_sealed, refused, sealed_text
 from orchestrator.runbook.source import read_source
 
 _MOST_SHOWN = 5
+# Every statement of two files of SQL, once for each shape in which it fails.
+_MOST_BYTES = 64 * 1_048_576
 _PROOF = Kind("a proof that rollout compat wrote", "find it again: rollout compat")
 
 
@@ -153,4 +155,4 @@ def proof_beside(runbook: Runbook) -> Matrix | None:
     path = proof_path(runbook.path)
     if not runbook.path or not path.is_file():
         return None
-    return read_proof(read_source(path, "a proof"), str(path))
+    return read_proof(read_source(path, "a proof", most_bytes=_MOST_BYTES), str(path))
