@@ -135,7 +135,7 @@ class WaitDriver:
 
         limit_s = self._site.runbook.limits.max_wait_s
         return self._until(beat, still_open, "transactions begun before end", limit_s) or Outcome(
-            Result.DONE, "no transaction begun before the flags went down is open"
+            Result.DONE, "no transaction begun before the flag was moved is open"
         )
 
     def _quiet(self, step: Quiet, beat: Beat, session: Session) -> Outcome:

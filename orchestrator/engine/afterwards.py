@@ -33,7 +33,8 @@ class Afterwards:
         """A sentence why there is nothing to watch any more: finished, readers moved by somebody, or a signal.
 
         Raises PhaseFailed after readers were taken back, and Held when checks held, or could not be seen, for longer
-        than ``max_wait``: nothing was changed then.
+        than ``max_wait``: nothing was changed then. LeaseTaken when somebody acts for longer than a fenced holder may
+        take: readers are back then, and that is not recorded.
         """
         while True:
             record = self._p.store.load(self._id)

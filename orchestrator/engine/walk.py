@@ -22,7 +22,7 @@ from orchestrator.model.step import (
     Step,
     step_key,
 )
-from orchestrator.model.stuck import Stuck, stuck
+from orchestrator.model.stuck import Stuck, StuckBy, stuck
 from orchestrator.model.way_back import remaining
 from orchestrator.ports import Lease, Phase
 
@@ -257,7 +257,7 @@ class Engine:
         )
 
     def _stuck(self, record: Record, found: Stuck) -> Record:
-        note = f"{found}: {record.note}" if record.held_since is not None else str(found)
+        note = f"{found}: {record.note}" if found.by is StuckBy.HELD else str(found)
         return self.record(record, EventKind.STUCK, note, step=step_key(record.intent) if record.intent else "")
 
     def _fails(self, record: Record, outcome: Outcome) -> PhaseFailed:

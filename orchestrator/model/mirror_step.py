@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.model.contract import TableName
+from orchestrator.model.runbook import ShadowDriver
 
 # What a row is held against: n <=> f(o) while the old column is the truth, correspondence while both are written.
 Truth = Literal["old-is-truth", "corresponds"]
@@ -60,7 +61,7 @@ class RemoveMirror:
     table: TableName
     accepted: tuple[tuple[str, int], ...]
     family: tuple[TableName, ...]
-    driver: Literal["triggers", "flag"] = "triggers"
+    driver: ShadowDriver = "triggers"
 
 
 TriggerStep = InstallTrigger | RemoveMirror

@@ -15,6 +15,7 @@ _INTRODUCER = re.compile(r"\b_(utf8mb4|utf8mb3|latin1|ascii|binary)(?=\s*['\"])"
 
 
 def spelled_default(default: Default | None, kind: ColumnType) -> str:
+    """The default in one spelling, whichever way it was written; "none" without one."""
     if default is None:
         return "none"
     if default.is_expression:

@@ -45,7 +45,9 @@ def stuck(
     """
     if record.state not in (State.RUNNING, State.HELD):
         return None
-    if record.held_since is not None and (held_s := (now - record.held_since).total_seconds()) > max_wait_s:
+    # A hold is over once the step runs, although the record still says since when it was held.
+    since = record.held_since if record.intent is None else None
+    if since is not None and (held_s := (now - since).total_seconds()) > max_wait_s:
         return Stuck(StuckBy.HELD, held_s)
     line = record.phase_record(record.phase)
     if record.state is State.HELD or line is None:

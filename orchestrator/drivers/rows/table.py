@@ -61,6 +61,8 @@ class Definition:
         now = read_shape(session, self._shape.table, self._shape.key)
         if now is None:
             return ("the table is gone",)
-        self._said = said
         came = (c for c in now.columns if c.on_update and self._shape.column(c.name) is None)
-        return (*altered(self._shape, now), *(f"{c.name} came, which the server sets on every write" for c in came))
+        found = (*altered(self._shape, now), *(f"{c.name} came, which the server sets on every write" for c in came))
+        if not found:
+            self._said = said  # what is otherwise is told to every worker that asks
+        return found

@@ -212,11 +212,12 @@ class Workers:
     def _start(self, ranges: Ranges) -> None:
         """As many as are wanted; those that are too many end by themselves after their range."""
         self._threads = [t for t in self._threads if t.is_alive()]
+        # Ranges are cut by it, so it stands before the first one is asked for.
+        self._shared.at_work = max(1, len(self._threads), self._wanted)
         for number in range(len(self._threads), self._wanted):
             thread = threading.Thread(target=self._work, args=(ranges, number), name=f"rollout-worker-{number}")
             self._threads.append(thread)
             thread.start()
-        self._shared.at_work = max(1, len(self._threads))
         self.most = max(self.most, len(self._threads))
 
     def _work(self, ranges: Ranges, number: int) -> None:

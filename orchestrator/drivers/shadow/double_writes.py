@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime
+from dataclasses import replace
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, Signal, SignalKind, goes_on, stopped_by
@@ -111,13 +111,13 @@ class DoubleWriteProof:
             if rows.result is not Result.DONE:
                 return _with_statements(rows, found, step)
             proven.rows += int(rows.figures.get("rows_compared", 0))
-            proven.passed(self._clock.monotonic(), signal, found)
+            proven.passed(self._clock.monotonic(), rows.figures.get("throttled_s", 0.0), signal, found)
             if found:
                 since = max(said.last for said in found)
             elif proven.passed_s >= step.seconds:
                 return _done(step, proven)
             if self._clock.monotonic() - began > step.seconds + self._site.runbook.limits.max_wait_s:
-                return _named(proven.found, step)
+                return _named(proven.found, step) if proven.found else _unproven(proven, step)
             self._clock.sleep(min(_LOOK_S, max(_TICK_S, step.seconds - proven.passed_s)))
 
 
@@ -131,8 +131,12 @@ class _Proven:
         self.rows = 0
         self.found: list[Said] = []
 
-    def passed(self, now: float, signal: Signal, found: list[Said]) -> None:
-        self.passed_s = 0.0 if found else self.passed_s + (now - self._last if signal.kind is SignalKind.GO else 0.0)
+    def passed(self, now: float, waited_s: float, signal: Signal, found: list[Said]) -> None:
+        """``waited_s``: how much of the time since the last look checks held."""
+        if found:
+            self.passed_s = 0.0
+        elif signal.kind is SignalKind.GO:
+            self.passed_s += max(0.0, now - self._last - waited_s)
         self._last = now
         self.found = found or self.found
 
@@ -158,11 +162,7 @@ def _one_sided(said: Sequence[Said], step: ProveDoubleWrites) -> list[Said]:
 
 def _told(said: Said, step: ProveDoubleWrites) -> str:
     missed = ", ".join(f"{a} without {b}" if a else "what, nobody can tell" for a, b in one_sided(said, step.pairs))
-    return f"{said} stores {missed} (last seen {_at(said.last)} UTC, {said.count} times in all)"
-
-
-def _at(when: datetime) -> str:
-    return f"{when:%H:%M:%S}"
+    return f"{said} stores {missed} (last seen {said.last:%H:%M:%S} UTC, {said.count} times in all)"
 
 
 def _statements(found: Sequence[Said], step: ProveDoubleWrites) -> str:
@@ -172,8 +172,16 @@ def _statements(found: Sequence[Said], step: ProveDoubleWrites) -> str:
 def _with_statements(rows: Outcome, found: Sequence[Said], step: ProveDoubleWrites) -> Outcome:
     if rows.result not in (Result.FAILED, Result.BACK) or not found:
         return rows
-    note = f"{rows.note}; {_statements(found, step)}"
-    return Outcome(rows.result, note, rows.expected, rows.next, rows.figures, rows.evidence)
+    return replace(rows, note=f"{rows.note}; {_statements(found, step)}")
+
+
+def _unproven(proven: _Proven, step: ProveDoubleWrites) -> Outcome:
+    return Outcome(
+        Result.HELD,
+        f"checks held: {proven.passed_s:.0f} s of {step.seconds:g} s are proven",
+        "every check passes for the whole time",
+        "rollout check, then the same command again",
+    )
 
 
 def _named(found: Sequence[Said], step: ProveDoubleWrites) -> Outcome:
