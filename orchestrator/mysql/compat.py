@@ -25,7 +25,7 @@ from orchestrator.model.matrix import (
     Version,
 )
 from orchestrator.model.runbook import Runbook
-from orchestrator.mysql.cascades import expanded
+from orchestrator.mysql.captured import names
 from orchestrator.mysql.declared import Declared
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.family_copy import FamilyCopy, copy_grant, copy_schema, family_copy
@@ -38,9 +38,7 @@ from orchestrator.mysql.shape_walk import ShapeWalk
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import statement_trial as sql
 from orchestrator.mysql.statement_trial import Fared, Judged, StatementTrial, judged
-from orchestrator.mysql.tokens import TokenKind
 from orchestrator.mysql.told import told
-from orchestrator.mysql.wording import words_of
 
 _Key = tuple[Version, str]
 
@@ -92,12 +90,7 @@ def statement_family(session: Session, contract: Contract, texts: Sequence[str])
     """
     shape = read_shape(session, contract.table)
     family = shape.family if shape is not None else (contract.table,)
-    words: set[str] = set()
-    for text in texts:
-        try:
-            words |= {t.identifier for t in words_of(text) if t.kind in (TokenKind.NAME, TokenKind.QUOTED)}
-        except ValueError:
-            continue
+    words = {name for text in texts for name in names(text)}
     beside = session.query(sql.tables_called(len(words)), (contract.table.schema, *sorted(words))) if words else []
     named = (TableName(contract.table.schema, str(n)) for (n,) in beside)
     return tuple(dict.fromkeys((*family, *(f.references for f in contract.foreign_keys), *named)))
@@ -134,8 +127,7 @@ class _Walk:
         ours = runbook.phases.shadow == "triggers"
         relation = load_relation(session, contract, live) if ours else Relation((), ())
         self._copy = ShapeWalk(session, here, contract, relation)
-        added = [c for c in contract.columns if live.column(c.name) is None]
-        self._trial = StatementTrial(session, here, contract, expanded(here, contract.table, added))
+        self._trial = StatementTrial(session, here, contract)
         # Without any mode nothing fails that passes under one.
         self._modes = tuple(dict.fromkeys(s.sql_mode for s in client_settings(session) if s.sql_mode)) or ("",)
         self._found = _Found()

@@ -148,6 +148,12 @@ def refusals(session: Session, shape: Shape) -> Iterator[str]:
         yield f"session {id} ({user}@{host}) has {variable} {value!r}: what it writes would be lost"
 
 
+def swapped(left: Sequence[Left]) -> bool:
+    """Whether the old table is there and no copy any more."""
+    kinds = {x.kind for x in left}
+    return Kind.OLD in kinds and Kind.NEW not in kinds
+
+
 def read_left(session: Session, of: TableName, names: CopyTables) -> tuple[Left, ...]:
     """The tables under the tool's names that are there now. Raises ServerError."""
     wanted = (names.new, names.log, names.checkpoints, names.old)

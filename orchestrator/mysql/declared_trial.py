@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from orchestrator.model.contract import Contract
 from orchestrator.model.matrix import RUNS, Failure, ShapeName, Version
-from orchestrator.mysql.cascades import expanded
 from orchestrator.mysql.compat import declared_statements
 from orchestrator.mysql.family_copy import FamilyCopy
 from orchestrator.mysql.mirror_trial import lay_triggers
@@ -20,9 +19,7 @@ class DeclaredTrial:
     def __init__(self, session: Session, here: FamilyCopy, contract: Contract) -> None:
         self._session, self._here, self._table = session, here, contract.table
         self._keys = declared_statements(contract).keys
-        live = here.shapes[contract.table]
-        added = [c for c in contract.columns if live.column(c.name) is None]
-        self._trial = StatementTrial(session, here, contract, expanded(here, contract.table, added))
+        self._trial = StatementTrial(session, here, contract)
         self._was: dict[tuple[Version, str], Fared] = {}
         self._left_out: tuple[str, ...] = ()
         self._mode = str(session.value("SELECT @@GLOBAL.sql_mode"))

@@ -47,6 +47,11 @@ class Said:
         return self.text is not None and (_OUR_LOOK in self.text or _OUR_WALK.search(self.text) is not None)
 
     @property
+    def shapes(self) -> bool:
+        """Whether it is DDL: a migration's, or a step of ours. What becomes of it is no application's trouble."""
+        return self.text is not None and _verb(self.text) in ("CREATE", "ALTER", "DROP", "RENAME")
+
+    @property
     def writes(self) -> bool:
         """Whether it changes rows; without a text it may."""
         return self.text is None or _verb(self.text) in (*WRITING, "WITH")
@@ -126,8 +131,7 @@ def reads(text: str, columns: Sequence[str]) -> tuple[str, ...]:
     ``*`` after SELECT names none: nobody knows what becomes of it (``reads_all``)."""
     words = _words(text)
     if words is None:
-        found = names_column(text, columns)
-        return (found,) if found is not None else ()
+        return tuple(c for c in columns if names_column(text, (c,)) is not None)
     stored = {at for part in _parts(words, text) for at in part.at}
     behind = [*(w.text for w in words[1:]), ""]
     named = {w.identifier for at, w in enumerate(words) if at not in stored and _is_column(w, behind[at])}

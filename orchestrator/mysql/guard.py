@@ -165,7 +165,7 @@ class Guard:
             # No epoch fences DDL. So it is said on a session that was there when the lease was last seen to be ours;
             # whoever takes over ends the sessions that he finds.
             session.ensure()
-            beat(Progress())
+            beat(Progress(unit="", note="about to ask for the lock", elapsed_s=clock.monotonic() - tally.began_at))
             flight = Flight(work.statement, session, watch, self._patience(work), clock)
             asked = self._accompany(flight, beat, tally)
             landing = flight.landing()

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.model.contract import Index
-from orchestrator.mysql.tokens import Token, TokenKind, tokenise
+from orchestrator.mysql.tokens import Token, TokenKind
+from orchestrator.mysql.wording import words_of
 
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 _EQUAL = frozenset({"=", "<=>", "IN", "IS"})
@@ -31,7 +32,7 @@ class Lookup:
 def lookup_of(sql: str) -> Lookup:
     """Empty for a statement without WHERE, for one that joins its conditions with OR, and for what cannot be read."""
     try:
-        tokens = [t for t in tokenise(sql) if t.kind not in (TokenKind.SPACE, TokenKind.COMMENT)]
+        tokens = words_of(sql)
     except ValueError:
         return Lookup()
     where = _between(tokens, "WHERE")

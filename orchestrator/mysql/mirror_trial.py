@@ -24,7 +24,8 @@ from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import mirror
 from orchestrator.mysql.sql import mirror_trial as sql
 from orchestrator.mysql.sql.mirror_trial import Case, Target
-from orchestrator.mysql.tokens import TokenKind, tokenise
+from orchestrator.mysql.tokens import TokenKind
+from orchestrator.mysql.wording import words_of
 
 _MOST_SETTINGS = 6
 _PACE_ROWS, _PACE_ROUNDS = 40, 5
@@ -241,7 +242,7 @@ def trigger_text(relation: Relation, copy: TableName, event: str, tag: str) -> s
 def _reaches_out(body: str, schema: str) -> str:
     """What a trigger's body names beside its own row and the tables beside it; "" when nothing."""
     try:
-        tokens = [t for t in tokenise(body) if t.kind not in (TokenKind.SPACE, TokenKind.COMMENT)]
+        tokens = words_of(body)
     except ValueError:
         return "something that cannot be read"
     for at, token in enumerate(tokens):

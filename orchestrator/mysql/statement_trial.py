@@ -14,7 +14,7 @@ from enum import Enum
 from orchestrator.model.contract import Contract
 from orchestrator.model.facts import Shape
 from orchestrator.model.types import Family
-from orchestrator.mysql.cascades import Shapes, chain_rows, held_values, parent_row
+from orchestrator.mysql.cascades import chain_rows, expanded, held_values, parent_row
 from orchestrator.mysql.declared import Declared, bound
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.family_copy import FamilyCopy
@@ -72,9 +72,11 @@ class StatementTrial:
     """Statements on one copy, under the settings of the application's sessions. Raises ServerError only when the server
     itself is the trouble."""
 
-    def __init__(self, session: Session, here: FamilyCopy, contract: Contract, shapes: Shapes) -> None:
-        """``shapes``: of the copies by the tables of production, with what the contract adds."""
-        self._session, self._here, self._contract, self._shapes = session, here, contract, shapes
+    def __init__(self, session: Session, here: FamilyCopy, contract: Contract) -> None:
+        self._session, self._here, self._contract = session, here, contract
+        live = here.shapes[contract.table]
+        added = [c for c in contract.columns if live.column(c.name) is None]
+        self._shapes = shapes = expanded(here, contract.table, added)
         keys = tuple(f for f in contract.foreign_keys if f.references in here.copies)
         self._held = held_values(here, contract.table, keys, shapes)
         self._parents = tuple(dict.fromkeys(f.references for f in keys if f.references != contract.table))

@@ -10,14 +10,14 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
 from orchestrator.errors import Fenced, LeaseTaken, RolloutError
 from orchestrator.model.state import Holder
 from orchestrator.mysql.errno import Cure, ServerError
-from orchestrator.mysql.session import Session
+from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.sql import lease as sql
 from orchestrator.mysql.told import packet, rows, told_of_state
 from orchestrator.ports import Clock
@@ -75,7 +75,10 @@ def raise_epoch(session: Session, schema: str, id: str) -> int:
 
 
 def _row(session: Session, schema: str, id: str) -> Holder | None:
-    found = rows(session, sql.read(schema, id))
+    return _holder(rows(session, sql.read(schema, id)))
+
+
+def _holder(found: Sequence[Row]) -> Holder | None:
     if not found or found[0][0] is None:
         return None
     owner, host, pid, since, counter, epoch, _ = found[0]
@@ -135,7 +138,7 @@ def _try(session: Session, place: Place, who: tuple[str, str, int, str], watched
     # First the fence, then the lock: while commits hang (binary log full) killing a session could end the server, and
     # then the fence cannot be raised either.
     owner = rows(session, sql.lock_owner(place.lock))[0][0]
-    silent = _row(session, place.schema, place.id)
+    silent = _holder(found)
     epoch = _raise(session, place, who, stand[1] if stand else None)
     if epoch:
         _cut_off(session, silent, int(owner) if owner is not None else None)
@@ -212,7 +215,8 @@ class HeldLease:
         self._refuse_when_lost()
 
     def confirm(self) -> None:
-        """Who takes over ends the sessions of a holder that stands still; the keeper then finds another epoch."""
+        """As in ``ports.Lease``: at most a second; raises Fenced. Who takes over ends the sessions of a holder that
+        stands still, and the keeper then finds another epoch."""
         asked = self._place.clock.monotonic()
         with self._looked:
             while not self._lost and (self._broken or self._renewed_at < asked):

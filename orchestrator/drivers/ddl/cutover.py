@@ -136,8 +136,13 @@ class CutOver:
         self._attempts_before, self._left_ready, began = self._run.attempts(), False, clock.monotonic()
         if not stand_in.hold():
             old = self._copying.old
-            next = f"ask whose {old} is, then the same command again"
-            return Outcome(Result.FAILED, f"{old} came while the copy was filled", f"no table {old}", next)
+            return Outcome(
+                Result.FAILED,
+                f"{old} came while the copy was filled",
+                f"no table {old}",
+                f"ask whose {old} is, then the same command again",
+                figures=self.figures(),
+            )
         self._lead_s = self._lead_s or min(clock.monotonic() - began + _REST_S, _GREATEST_LEAD_S)
         if not self._run.cut_over():
             clock.sleep(_BEAT_EVERY_S)
@@ -258,8 +263,7 @@ class CutOver:
 
     def _swapped(self) -> bool:
         """Whether the copy is the table now; its tool may still be clearing up, or hang."""
-        kinds = {x.kind for x in copied.read_left(self._session, self._shape.table, self._copying.names)}
-        return copied.Kind.OLD in kinds and copied.Kind.NEW not in kinds
+        return copied.swapped(copied.read_left(self._session, self._shape.table, self._copying.names))
 
     def _await_end(self) -> None:
         """A tool whose work is done gets some seconds to go; the caller ends it when it does not."""

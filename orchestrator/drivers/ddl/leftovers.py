@@ -49,8 +49,7 @@ class Leftovers:
 
     def swapped(self) -> bool:
         """Whether the old table is there and no copy any more."""
-        kinds = {x.kind for x in self._left()}
-        return Kind.OLD in kinds and Kind.NEW not in kinds
+        return copied.swapped(self._left())
 
     def mark(self) -> str:
         """By what the run that left these tables is known; "" when none of them says it."""

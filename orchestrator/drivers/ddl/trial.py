@@ -234,7 +234,7 @@ def _still_said(session: Session, step: TryDdl) -> tuple[str, ...]:
         return ()
     if not keeps_digests(session):
         return ("the server keeps no statement digests (performance_schema, consumer statements_digest)",)
-    said = (s for s in said_since(session, _EVER, gone) if not s.ours and s.on(step.table))
+    said = (s for s in said_since(session, _EVER, gone) if not s.ours and not s.shapes and s.on(step.table))
     return tuple(
         f"{s} (last seen {s.last:%Y-%m-%d %H:%M:%S} UTC)"
         for s in said

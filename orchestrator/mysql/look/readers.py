@@ -33,7 +33,10 @@ def _old(said: Said, runbook: Runbook, now: datetime) -> OldStatement | None:
     """What it needs of the old columns; None when nothing."""
     pairs = tuple((m.old, m.new) for m in runbook.contract.pairs if m.old is not None)
     text, old = said.text or "", tuple(o for o, _ in pairs)
-    stored = {name for part in stores(text) for name in part.columns}
+    parts = stores(text)
+    stored = {name for part in parts for name in part.columns}
+    if any(part.every for part in parts):
+        stored |= {name.lower() for name in old}
     if runbook.phases.shadow == "flag":
         stored &= {name.lower() for name, _ in one_sided(said, pairs)}
     read, every = reads(text, old), reads_all(text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.captured import runnable
+from orchestrator.mysql.digests import names_table
 from orchestrator.mysql.session import Session
 
 _MOST = 50
@@ -38,7 +38,7 @@ def read_spoken(session: Session, table: TableName) -> Heard:
     The server keeps no account and no version with a digest, and forgets the oldest: this is evidence, no proof.
     """
     rows = session.query(_SAID, (table.schema, table.name))
-    named = re.compile(rf"`{re.escape(table.name.replace('`', '``'))}`", re.IGNORECASE)
-    found = [str(text) for (text,) in rows if text and str(text).startswith(_VERBS) and named.search(str(text))]
+    texts = (str(text) for (text,) in rows if text)
+    found = [t for t in texts if t.startswith(_VERBS) and names_table(t, table.schema, table)]
     written = [runnable(t) if not t.rstrip().endswith(_CUT) else "" for t in found]
     return Heard(tuple(dict.fromkeys(w for w in written if w))[:_MOST], written.count(""))

@@ -15,6 +15,7 @@ from orchestrator.model.types import Family, decimal_bound
 from orchestrator.mysql import quote
 from orchestrator.mysql.quote import name, table, text
 from orchestrator.mysql.sql.family_copy import sample
+from orchestrator.mysql.sql.statement_trial import prepare, run
 
 # The longest text that is tried: more only costs memory, and a shorter limit is always tried to its end.
 _LONGEST_CHARS = 20_000
@@ -176,11 +177,7 @@ _EXECUTE = ("PREPARE _rollout_said FROM @_rollout_text", "EXECUTE _rollout_said"
 
 def declared_case(statement: str, arguments: Sequence[str], writes: frozenset[str], *, counts: bool) -> Case:
     """A statement of the runbook with ``?`` bound to those literals."""
-    given = [f"SET @_rollout_{n} = {value}" for n, value in enumerate(arguments)]
-    using = ", ".join(f"@_rollout_{n}" for n in range(len(arguments)))
-    prepare, execute = _EXECUTE
-    bound = f"{execute} USING {using}" if using else execute
-    spoken = (*given, f"SET @_rollout_text = {quote.text(statement)}", prepare, bound)
+    spoken = (*prepare(statement), *run(arguments))
     return Case(f"the declared {statement}", spoken, writes, inserts=True, counts=counts)
 
 

@@ -22,12 +22,16 @@ def prepare(statement: str) -> tuple[str, ...]:
     return (f"SET @_rollout_text = {text(statement)}", f"PREPARE {PREPARED} FROM @_rollout_text")
 
 
-def execute(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The prepared statement with those literals bound to its parameters, in a transaction that is taken back."""
+def run(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The prepared statement with those literals bound to its parameters; it comes last."""
     given = [f"SET @_rollout_{n} = {value}" for n, value in enumerate(arguments)]
     using = ", ".join(f"@_rollout_{n}" for n in range(len(arguments)))
-    run = f"EXECUTE {PREPARED}" + (f" USING {using}" if using else "")
-    return (*given, "START TRANSACTION", run, "ROLLBACK")
+    return (*given, f"EXECUTE {PREPARED}" + (f" USING {using}" if using else ""))
+
+
+def execute(arguments: Sequence[str]) -> tuple[str, ...]:
+    """As ``run``, in a transaction that is taken back."""
+    return ("START TRANSACTION", *run(arguments), "ROLLBACK")
 
 
 def fill(copy: TableName, columns: Sequence[Column], tag: str) -> str:
