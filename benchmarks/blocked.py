@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from benchmarks.backfill import Beat, settings_of
 from orchestrator.cli.ground import raise_sandbox
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
-from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal
+from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.step import (
     AddColumns,
     AddForeignKey,
@@ -27,29 +28,19 @@ from orchestrator.model.step import (
 from orchestrator.mysql import quote
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.clock import SystemClock
-from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.places import runbooks_folder
-from orchestrator.sandbox.template import OPERATOR
-from orchestrator.settings import Secret, ServerSettings
+from orchestrator.settings import ServerSettings
 
 _ROWS = 20_000
 _HELD_S = 10.0
 _THREADS = 4
 _FELT_S = 0.1
 _TRIES = 40
-
-
-class Going:
-    """A beat that says: go on."""
-
-    epoch = 0
-
-    def __call__(self, progress: Progress) -> Signal:
-        return GO
 
 
 class Waits:
@@ -61,9 +52,17 @@ class Waits:
         self._keys = keys
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(_THREADS)]
-        self._sums = [0.0] * _THREADS
-        self.longest_s = 0.0
-        self.errors = 0
+        # One of each for every thread: nobody overwrites another's.
+        self._sums, self._longest_s = [0.0] * _THREADS, [0.0] * _THREADS
+        self._errors = [0] * _THREADS
+
+    @property
+    def longest_s(self) -> float:
+        return max(self._longest_s)
+
+    @property
+    def errors(self) -> int:
+        return sum(self._errors)
 
     @property
     def sum_s(self) -> float:
@@ -92,9 +91,9 @@ class Waits:
                     try:
                         session.query(text, args)
                     except ServerError:
-                        self.errors += 1
+                        self._errors[number] += 1
                     took_s = time.perf_counter() - began
-                    self.longest_s = max(self.longest_s, took_s)
+                    self._longest_s[number] = max(self._longest_s[number], took_s)
                     self._sums[number] += took_s if took_s > _FELT_S else 0.0
 
 
@@ -103,9 +102,7 @@ class Blocked:
 
     def __init__(self, pair: Pair) -> None:
         server = pair.primary
-        self._settings = ServerSettings(
-            host=server.host, port=server.port, user=OPERATOR.user, password=Secret(OPERATOR.password)
-        )
+        self._settings = settings_of(server)
         runbook = load(runbooks_folder() / "aijob.yaml")
         self.site = Site(self._settings, runbook, SystemClock())
         self.contract = runbook.contract
@@ -137,15 +134,15 @@ class Blocked:
     def install(self) -> None:
         for event in ("update", "insert"):
             step = InstallTrigger(table=self.contract.table, event=event, family=self.family)
-            _done(self.triggers.apply(step, Going()))
+            _done(self.triggers.apply(step, Beat()))
 
     def remove(self) -> None:
         step = RemoveMirror(table=self.contract.table, accepted=(), family=self.family)
-        _done(self.triggers.apply(step, Going()))
+        _done(self.triggers.apply(step, Beat()))
 
     def walk(self, steps: Sequence[ExclusiveDdlStep]) -> None:
         for step in steps:
-            _done(self.native.apply(step, Going()))
+            _done(self.native.apply(step, Beat()))
 
     def by_hand(self, steps: Sequence[ExclusiveDdlStep], lock_wait_timeout_s: int | None = None) -> None:
         """The same statements without a look and without a watcher, each tried again when it waited too long."""
@@ -159,26 +156,19 @@ class Blocked:
                 _until_it_lands(lambda text=statement: session.execute(text))  # type: ignore[misc]  # bound in the loop
 
     @contextmanager
-    def held(self, after_s: float = 0.0) -> Iterator[None]:
-        """A transaction that has read one row, open for ten seconds; begun now, or in ``after_s``."""
+    def held(self) -> Iterator[None]:
+        """A transaction that has read one row, open for ten seconds."""
         with closing(ApplicationSession(self._settings, "holder")) as holder:
-
-            def begin() -> None:
-                holder.begin()
-                holder.query(f"SELECT * FROM {self._table} LIMIT 1")
-                release.start()
 
             def commit() -> None:
                 with suppress(ServerError):
                     holder.commit()
 
             release = threading.Timer(_HELD_S, commit)
-            first = threading.Timer(after_s, begin)
-            first.start()
-            if not after_s:
-                first.join()
+            holder.begin()
+            holder.query(f"SELECT * FROM {self._table} LIMIT 1")
+            release.start()
             yield
-            first.join()
             release.join()
 
     def waits(self, work: Callable[[], object]) -> Waits:
@@ -199,7 +189,7 @@ def _until_it_lands(run: Callable[[], object]) -> None:
         try:
             run()
         except ServerError as error:
-            if error.number != 1205:
+            if error.number != LOCK_WAIT_TIMEOUT:
                 raise
             time.sleep(1.0)
         else:

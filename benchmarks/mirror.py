@@ -12,9 +12,8 @@ from pathlib import Path
 from benchmarks.backfill import Beat, filled, make, settings_of, site
 from benchmarks.blocked import Blocked, ground
 from benchmarks.figures import Figure, interleaved
-from orchestrator.drivers.shadow import TriggerDriver
-from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal
-from orchestrator.model.step import AddColumns, AddIndex, InstallTrigger, RemoveMirror
+from orchestrator.model.outcome import GO, Progress, Signal
+from orchestrator.model.step import AddColumns, AddIndex
 from orchestrator.mysql import quote
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.mysql.filling import fill_rule
@@ -36,8 +35,7 @@ class Mirror:
     """The six pairs of AiJob on a sandbox: filled, with the indexes of both status columns, the mirror up or down."""
 
     def __init__(self, bench: Blocked) -> None:
-        self._bench = bench
-        self._driver = TriggerDriver(bench.site)
+        self.up, self.down = bench.install, bench.remove
         contract, family = bench.contract, bench.family
         wanted = [i for i in contract.indexes if i.columns[0] == "lifecycleStatus"]
         indexes = (
@@ -54,20 +52,6 @@ class Mirror:
             session.execute(f"UPDATE {table} t SET {', '.join(f't.{quote.name(c)} = {v}' for c, v in sets)}")
             self.ids = [row[0] for row in session.query(f"SELECT id FROM {table} ORDER BY id")]
             self.user = session.value(f"SELECT userId FROM {table} LIMIT 1")
-
-    def up(self) -> None:
-        contract, family = self._bench.contract, self._bench.family
-        _done(self._driver.apply(InstallTrigger(table=contract.table, event="update", family=family), Beat()))
-        _done(self._driver.apply(InstallTrigger(table=contract.table, event="insert", family=family), Beat()))
-
-    def down(self) -> None:
-        contract, family = self._bench.contract, self._bench.family
-        _done(self._driver.apply(RemoveMirror(table=contract.table, accepted=(), family=family), Beat()))
-
-
-def _done(outcome: Outcome) -> None:
-    if outcome.result is not Result.DONE:
-        raise RuntimeError(outcome.note)
 
 
 class _Talk:
@@ -169,6 +153,7 @@ def sweep() -> Sequence[Figure]:
             with closing(Session(settings, role="bench", timeout_s=600.0)) as session:
                 make(session, settings, _SWEEP_ROWS, "")
                 filled(settings, 5_000, target_time_s=0.08)
+                question = _scan(session, settings)
 
                 def moved() -> None:
                     session.execute("UPDATE bench.orders SET status = 'err', state = 'pending' WHERE id % 700 = 0")
@@ -178,12 +163,14 @@ def sweep() -> Sequence[Figure]:
                     moved()
                     beat = _Passes()
                     whole = _seconds(lambda: filled(settings, 5_000, 0.08, beat=beat, pass_name="sweep"))
+                    if not beat.first_s:
+                        raise RuntimeError("the second pass was never heard of")
                     passes.append(beat.first_s)
                     return whole
 
                 def scanned() -> float:
                     moved()
-                    return _seconds(lambda: session.value(_scan(session, settings)))
+                    return _seconds(lambda: session.value(question))
 
                 def written() -> float:
                     moved()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,9 +39,8 @@ def kill_at(here: Ground, victim: str, delay_s: float) -> None:
     process = here.terminal.start(*DDL)
     try:
         wait_for(lambda: pid_of_run() or process.poll() is not None, 30, "gh-ost runs")
-        until = time.monotonic() + delay_s
-        while process.poll() is None and time.monotonic() < until:
-            pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay_s)
         pids = {"gh-ost": [pid_of_run()], "rollout": [process.pid], "both": [process.pid, pid_of_run()]}[victim]
         for pid in pids:
             if pid is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -28,9 +29,8 @@ def kill_after(here: Ground, arguments: tuple[str, ...], more_events: int, delay
         deadline = time.monotonic() + 60
         while process.poll() is None and here.events() < before + more_events:
             assert time.monotonic() < deadline, "the command neither moves nor ends"
-        until = time.monotonic() + delay_s
-        while process.poll() is None and time.monotonic() < until:
-            pass
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(delay_s)
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
@@ -41,12 +41,6 @@ def kill_after(here: Ground, arguments: tuple[str, ...], more_events: int, delay
         if process.poll() is None:
             process.kill()
         process.communicate()
-
-
-def old_rows(here: Ground) -> list[tuple[Any, ...]]:
-    """Every old column of every row, timestamps included."""
-    names = ", ".join(f"`{c.name}`" for c in here.shape.columns)
-    return here.sql(f"SELECT {names} FROM {here.table} ORDER BY {', '.join(f'`{k}`' for k in here.shape.key)}")
 
 
 def phase_of(here: Ground) -> str:
@@ -78,21 +72,21 @@ def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: i
     rng = Random(seed)
     kills: dict[str, int] = {}
     with ground(pair, "aijob", tmp_path, rows=600, seed=seed, wait_s=0.3) as here:
-        before = old_rows(here)
+        before = here.old_rows()
         for until, wanted in (("ddl", 8), ("backfill", 3), ("shadow-write", 5), ("read-switch", 6), ("verify", 4)):
             insist(here, ("run", "--until", until, "-y"), wanted, rng, kills)
         assert here.terminal.run("verify", "--json").json["mismatches"] == 0
-        assert old_rows(here) == before
+        assert here.old_rows() == before
         # A command may be quicker than the knife: then the road is walked once more.
         for _ in range(4):
             insist(here, ("rollback", "-y"), 5, rng, kills)
             assert here.triggers() == []
-            assert old_rows(here) == before
+            assert here.old_rows() == before
             insist(here, ("run", "-y"), 3, rng, kills)
             if sum(kills.values()) + 4 >= WANTED_KILLS:
                 break
         insist(here, ("finish", "-y"), 4, rng, kills)
-        assert old_rows(here) == before
+        assert here.old_rows() == before
         assert here.terminal.run("verify", "--json").json["mismatches"] == 0
         assert here.terminal.run("status", "--json").json["state"] == "finished"
         assert here.triggers() == []

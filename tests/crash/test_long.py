@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -16,7 +18,6 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.traffic import Traffic
 from tests.support.command import Ground, ground
 from tests.support.state import settings_of
-from tests.walk.test_walks import lost
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(1800)]
 LENGTH_S = 600.0
@@ -30,9 +31,8 @@ def insisted(here: Ground, arguments: tuple[str, ...], rng: Random, seen: Counte
     patience_s = 3.0
     for _ in range(60):
         process = here.terminal.start(*arguments)
-        until = time.monotonic() + rng.uniform(0.2, patience_s)
-        while process.poll() is None and time.monotonic() < until:
-            time.sleep(0.01)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(0.2, patience_s))
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
             seen["killed"] += 1
@@ -64,7 +64,7 @@ def test_the_ledger_is_exact_while_the_tool_is_killed_all_the_time(shadow: str, 
                 insisted(here, ("rollback", "-y", *accept), rng, seen)
                 traffic.ledger.old_is_truth(dropped=here.runbook.phases.rollback_ddl is RollbackDdl.DROP)
             traffic.stop()
-            differences, stats = lost(here, traffic), traffic.stats()
+            differences, stats = here.lost(traffic), traffic.stats()
         finally:
             traffic.stop()
         print(f"{shadow}: {dict(seen)}, {stats}")

@@ -2,7 +2,7 @@
 by name, and goes on when the replica is well again.
 
 One backfill of 6,000 rows in batches of one goes on through all of it (fewer than make a canary, more than are filled
-meanwhile); the last test lets it come to its end.
+meanwhile), and comes to its end when rows are taken away.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -85,9 +86,9 @@ class Filling:
         assert self.watched.told.done == at
 
 
-@pytest.fixture(scope="module")
-def filling(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filling]:
-    with small(pair, tmp_path_factory.mktemp("throttled"), rows="") as here:
+@pytest.fixture
+def filling(pair: Pair, tmp_path: Path) -> Iterator[Filling]:
+    with small(pair, tmp_path, rows="") as here:
         here.sql(
             f"INSERT INTO {here.table} (id, status) WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n"
             " WHERE i < 1000) SELECT t.i * 1000 + n.i, IF(n.i < 500, 'new', 'done') FROM n,"

@@ -24,6 +24,7 @@ from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.seed import create_tables, seed_table
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import OPERATOR
+from orchestrator.sandbox.traffic import Traffic
 from tests.support.servers import script, sql, wait_caught_up
 from tests.support.shapes import live_shape
 from tests.support.state import settings_of
@@ -126,6 +127,20 @@ class Ground:
             "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout' AND TABLE_NAME = 'event'",
         )
         return int(self.sql("SELECT COUNT(*) FROM _rollout.event")[0][0]) if rows[0][0] else 0
+
+    def old_rows(self) -> list[tuple[Any, ...]]:
+        """Every old column of every row, timestamps included."""
+        names = ", ".join(f"`{c.name}`" for c in self.shape.columns)
+        return self.sql(f"SELECT {names} FROM {self.table} ORDER BY {', '.join(f'`{k}`' for k in self.shape.key)}")
+
+    def lost(self, traffic: Traffic) -> list[str]:
+        """Every difference from the ledger on primary and replica, both columns of each pair."""
+        wait_caught_up(self.pair)
+        found = []
+        for server in (self.pair.primary, self.pair.replica):
+            with closing(Session(settings_of(server), role="ledger")) as session:
+                found += [f"{server.name}: {d}" for d in traffic.ledger.compare(session)]
+        return found
 
     def triggers(self) -> list[str]:
         found = self.sql(

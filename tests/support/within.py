@@ -10,13 +10,11 @@ from typing import Any
 from orchestrator.app.wiring import App, Surroundings, build
 from orchestrator.engine import Commands
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Ask, Record
+from orchestrator.model.state import FORWARD, Ask, Record
 from orchestrator.model.verdict import Verdict
 from orchestrator.ports import Driver
 from orchestrator.sandbox.server import Server
 from tests.support.state import settings_of
-
-FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 
 
 class Silent:

@@ -19,7 +19,6 @@ from orchestrator.sandbox.traffic import Traffic
 from tests.support.command import Ground, ground
 from tests.support.state import settings_of
 from tests.support.within import opened
-from tests.walk.test_walks import lost
 
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(1800)]
 MIRRORED = "shadow-write"
@@ -101,7 +100,7 @@ def test_a_random_walk_loses_no_acknowledged_write(moves: int, pair: Pair, tmp_p
                 while not isinstance(app.commands.ready(None), str):
                     app.commands.next(None)
             traffic.stop()
-            differences = lost(here, traffic)
+            differences = here.lost(traffic)
             stats = traffic.stats()
         finally:
             traffic.stop()

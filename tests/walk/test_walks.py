@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.mysql.session import Session
+from orchestrator.model.state import FORWARD
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.traffic import Traffic
 from tests.support.command import Ground, ground
 from tests.support.ghost import needs_real
-from tests.support.servers import wait_caught_up
 from tests.support.state import settings_of
 
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(300)]
-FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 
 
 def walk(here: Ground, phases: tuple[str, ...]) -> None:
     for phase in phases:
         here.terminal.run("next", "--phase", phase, "-y")
-
-
-def lost(here: Ground, traffic: Traffic) -> list[str]:
-    """Every difference from the ledger on primary and replica, both columns of each pair."""
-    wait_caught_up(here.pair)
-    found = []
-    for server in (here.pair.primary, here.pair.replica):
-        with closing(Session(settings_of(server), role="ledger")) as session:
-            found += [f"{server.name}: {d}" for d in traffic.ledger.compare(session)]
-    return found
 
 
 @pytest.mark.parametrize(
@@ -66,7 +53,7 @@ def test_forward_back_and_forward_again_loses_no_acknowledged_write(
             left = here.terminal.run("status", "--json").json["done"]
             walk(here, FORWARD[len(left) :])
             traffic.stop()
-            differences = lost(here, traffic)
+            differences = here.lost(traffic)
             stats = traffic.stats()
         finally:
             traffic.stop()

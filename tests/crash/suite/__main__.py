@@ -46,7 +46,10 @@ def _through(seeds: Sequence[int], deaths: int, one: Callable[[Pair, int, Tally]
         for seed in seeds:
             if tally.total >= deaths:
                 break
-            one(pair, seed, tally)
+            try:
+                one(pair, seed, tally)
+            except AssertionError as error:
+                tally.findings.append(f"seed {seed}: {error}")
     return tally
 
 

@@ -9,34 +9,21 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from orchestrator.app.wiring import App, Surroundings, build
 from orchestrator.engine.walk import Paused
 from orchestrator.errors import Exit, RolloutError
-from orchestrator.model.outcome import Progress, Signal
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import Record
-from orchestrator.model.step import Step
-from orchestrator.model.verdict import Verdict
 from orchestrator.settings import ServerSettings
 from orchestrator.store import lease
 from orchestrator.store.lease import LeaseTimes
 from tests.crash.suite.mortal import DIED, Blow, Moment
+from tests.support.within import Silent
 
 Verb = Callable[[App], str]
 _LONGEST_S = 100.0
-
-
-class Unwatched:
-    """Implements ports.Watcher: nobody looks."""
-
-    def progress(self, record: Record, step: Step, progress: Progress, signal: Signal) -> None:
-        """Not shown."""
-
-    def waiting(self, record: Record, verdicts: Sequence[Verdict], waited_s: float) -> None:
-        """Not shown."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +121,7 @@ def _child(
         lease.LeaseTimes = lambda: times  # type: ignore[assignment,misc]  # the store asks for them here
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     try:
-        app = build(runbook, settings, Surroundings(Unwatched()))
+        app = build(runbook, settings, Surroundings(Silent()))
         code, said = Exit.DONE, verb(app)
         app.close()
     except Paused as paused:

@@ -14,6 +14,7 @@ from random import Random
 
 from orchestrator.app.wiring import App
 from orchestrator.errors import Exit
+from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import FORWARD, Record, State
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.sandbox.pair import Pair
@@ -28,7 +29,6 @@ from tests.support.state import settings_of
 _RUNBOOKS = ("orders", "documents", "aijob")
 _WEIGHTS = (6, 3, 1)
 _ROWS = 40
-_MOST_DEATHS = 5
 _MOST_TRIES = 40
 _MOVES = 9
 # How a command may end after a blow, by who was struck: a cut session can make a gate unable to say, an effect unknown,
@@ -67,7 +67,9 @@ class Move:
 
 
 class Life:
-    """One seeded rollout from its first command to its purge."""
+    """One seeded rollout from its first command to its purge; each of its commands dies so often at most."""
+
+    MOST_DEATHS = 5
 
     def __init__(self, pair: Pair, seed: int, tally: Tally, longest: dict[tuple[str, str], int]) -> None:
         self._pair = pair
@@ -104,11 +106,11 @@ class Life:
             return Move("rollback", self._rng.choice(("", *record.done[:-1])))
         return Move("next", record.next_phase) if record.next_phase else Move("finish")
 
-    def _moved(self, here: Ground, move: Move, untouched: str, most_deaths: int = _MOST_DEATHS) -> bool:
+    def _moved(self, here: Ground, move: Move, untouched: str) -> bool:
         """Type the command until it is through. False: it never was, and that is a finding."""
         deaths = 0
         for _ in range(_MOST_TRIES):
-            moment = self._moment(move) if deaths < most_deaths and self._rng.random() < 0.85 else None
+            moment = self._moment(move) if deaths < self.MOST_DEATHS and self._rng.random() < 0.85 else None
             tried = attempt(here.runbook, settings_of(self._pair.primary), move.verb(), moment)
             self._tally.tries += 1
             if moment is not None and tried.struck:
@@ -145,7 +147,9 @@ class Life:
             return [] if move.kind == "purge" else ["there is no record"]
         if move.kind == "next" and move.stage not in record.done:
             return [f"{move.stage} is not done: {record.state.value}, done {record.done}"]
-        if move.kind == "rollback" and set(record.done) - set(FORWARD[: _upto(move.stage)]) - _KEPT:
+        keeps = here.runbook.phases.rollback_ddl is RollbackDdl.KEEP
+        may = FORWARD[: _upto(move.stage)] or (FORWARD[:1] if keeps else ())
+        if move.kind == "rollback" and set(record.done) - set(may):
             return [f"back to {move.stage!r}, and {record.done} is done"]
         if "shadow-write" not in record.done or record.state is State.FINISHED:
             return []
@@ -163,10 +167,6 @@ class Life:
             self._tally.findings.append(
                 f"seed {self._seed}, {self._name}, {move.kind} {move.stage}{at}{text}: {finding}"
             )
-
-
-# A rollback keeps the columns where the runbook says so.
-_KEPT = {"ddl"}
 
 
 def _upto(stage: str) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from orchestrator.errors import RolloutError
+from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.state import FINISH, Record, State
 from orchestrator.mysql.clock import SystemClock
@@ -31,10 +32,8 @@ _LOCKS = (
 
 
 def old_values(here: Ground) -> str:
-    """A digest of every old column of every row, timestamps included."""
-    names = ", ".join(f"`{c.name}`" for c in here.shape.columns)
-    rows = here.sql(f"SELECT {names} FROM {here.table} ORDER BY {', '.join(f'`{k}`' for k in here.shape.key)}")
-    return hashlib.sha256(repr(rows).encode()).hexdigest()
+    """A digest of every old column of every row."""
+    return hashlib.sha256(repr(here.old_rows()).encode()).hexdigest()
 
 
 def after_a_death(here: Ground, untouched: str | None) -> list[str]:
@@ -82,7 +81,7 @@ def at_the_end(here: Ground, record: Record | None) -> list[str]:
         shape = live_shape(session, here.runbook.table, here.runbook.contract.key)
     diff = compare_shape(here.runbook.contract, shape)
     gone = record is not None and record.state is State.ROLLED_BACK and not record.done
-    if gone and diff.columns_equal and here.runbook.phases.rollback_ddl.value == "drop":
+    if gone and diff.columns_equal and here.runbook.phases.rollback_ddl is RollbackDdl.DROP:
         found.append(f"columns that were dropped are there: {[c.name for c in diff.columns_equal]}")
     if not gone and not diff.complete:
         found.append("the shape is not the contract's")

@@ -13,13 +13,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
 from orchestrator.errors import Exit
 from orchestrator.model.runbook import RollbackDdl
-from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.traffic import Traffic
@@ -27,7 +26,6 @@ from tests.crash.suite.oracles import after_a_death, at_the_end
 from tests.crash.suite.tally import Tally
 from tests.support.command import Ground, ground
 from tests.support.ghost import real
-from tests.support.servers import wait_caught_up
 from tests.support.state import settings_of
 
 _RUNBOOKS = ("orders", "documents", "aijob", *(("readings",) if real() else ()))
@@ -146,11 +144,7 @@ class Storm:
         return [f"--accept-loss={c['class']}={c['rows'] + 500}" for c in told.json["meter"]["classes"]]
 
     def _lost(self, here: Ground, traffic: Traffic) -> list[str]:
-        wait_caught_up(self._pair)
-        found = []
-        for server in (self._pair.primary, self._pair.replica):
-            with closing(Session(settings_of(server), role="ledger")) as session:
-                found += [f"the ledger and the {server.name} differ: {d}" for d in traffic.ledger.compare(session)]
+        found = [f"the ledger and the {difference}" for difference in here.lost(traffic)]
         broken = [text for text in traffic.stats().error_texts if "the traffic itself failed" in text]
         return found[:5] + broken
 

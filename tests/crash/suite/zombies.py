@@ -24,19 +24,21 @@ _MAY_SAY = (Exit.HELD, Exit.CANNOT_SAY)
 class Race(Life):
     """A life in which each command falls asleep at a seeded moment, and another does the work meanwhile."""
 
-    def _moved(self, here: Ground, move: Move, untouched: str, most_deaths: int = 0) -> bool:
+    MOST_DEATHS = 0
+
+    def _moved(self, here: Ground, move: Move, untouched: str) -> bool:
         settings = settings_of(here.pair.primary)
         moment = Moment(Victim.SLEEPER, self._rng.choice(tuple(Edge)), self._moment(move).statement)
         sleeper = Child(here.runbook, settings, move.verb(), moment, _SLEEPER)
         self._tally.tries += 1
         if not sleeper.asleep():
             sleeper.ended()
-            return super()._moved(here, move, untouched, most_deaths)
+            return super()._moved(here, move, untouched)
         if not self._holds(here, sleeper.pid):
             # It has not begun, or it is through: whoever wakes then is a second operator, and no zombie.
             sleeper.wake()
             sleeper.ended()
-            return super()._moved(here, move, untouched, most_deaths)
+            return super()._moved(here, move, untouched)
         heir = Child(here.runbook, settings, move.verb(), None, _HEIR).ended()
         if heir.code != Exit.DONE:
             self._judge(move, [f"who came after it ended with {heir.code}: {heir.said}"], moment, heir)
