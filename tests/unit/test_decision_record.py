@@ -6,7 +6,7 @@ import re
 from dataclasses import fields, replace
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -18,6 +18,7 @@ from orchestrator.errors import RunbookError, UsageError
 from orchestrator.model.contract import Contract, Rename, RenameWay
 from orchestrator.model.matrix import Failure, Hazard, HazardKind, Matrix, ShapeName, Spoken
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.step import AddingStep, CountDuplicates, GhostAlter, ProveForeignKey
 from orchestrator.runbook.load import load
 from orchestrator.runbook.proof import proof_text
 
@@ -275,3 +276,27 @@ def test_a_rename_is_shown_by_its_way() -> None:
 
 def test_durations_are_written_in_the_unit_that_keeps_them_whole() -> None:
     assert [moment(s) for s in (0.25, 1, 90, 300, 1.5)] == ["250 ms", "1 s", "90 s", "5 min", "1.5 s"]
+
+
+@pytest.mark.parametrize("language", sorted(WORDS))
+def test_every_step_that_a_record_can_show_has_its_words(language: str) -> None:
+    shown = (*get_args(AddingStep), ProveForeignKey, CountDuplicates, GhostAlter)
+    assert {f.default for kind in shown for f in fields(kind) if f.name == "kind"} <= WORDS[language].steps.keys()
+
+
+@pytest.mark.parametrize("language", sorted(WORDS))
+def test_a_record_of_double_writes_tells_of_no_trigger(runbook: Runbook, language: str) -> None:
+    w, doubled = WORDS[language], replace(runbook, phases=replace(runbook.phases, shadow="flag"))
+    found = page(material(doubled), w)
+    assert w.mirror_double_writes in found
+    assert w.stage_double_writes[1] in found
+    assert "_rollout_aijob_b" not in found
+    for untrue in (w.old_untouched.strip(), w.mirror_trial, *w.mirror_rules, w.stages["shadow-write"][1]):
+        assert untrue not in found
+
+
+def test_a_failure_that_no_error_shows_is_told_by_its_text(runbook: Runbook) -> None:
+    of = proof(runbook.digest)
+    silent = Failure("old", ShapeName.EXPANDED, "SELECT * FROM a NATURAL JOIN b", 0, "it joins by other columns")
+    found = page(replace(material(runbook), matrix=replace(of, failures=(silent,))), WORDS["en"])
+    assert "`it joins by other columns`" in found

@@ -167,3 +167,13 @@ def test_writers_of_both_columns_do_not_disturb_the_quiet_but_readers_do() -> No
     back = replace(doubled, columns=("state",), writes_only=True)
     assert not _counts(back, FLAG, said("SELECT `state` FROM `orders`"))
     assert _counts(back, FLAG, said("UPDATE `orders` SET `state` = ?"))
+
+
+def test_ddl_is_no_statement_of_an_application() -> None:
+    assert said("ALTER TABLE `orders` RENAME COLUMN `status` TO `state`").shapes
+    assert not said("UPDATE `orders` SET `status` = ?").shapes
+    assert not said(None).shapes
+
+
+def test_a_text_that_cannot_be_read_may_read_every_column_that_it_names() -> None:
+    assert reads("SELECT 'cut `status` , `note` ...", ("status", "note", "other")) == ("status", "note")

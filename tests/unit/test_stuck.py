@@ -17,7 +17,7 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Progress, Result
 from orchestrator.model.runbook import Limits
 from orchestrator.model.state import Event, EventKind, Holder, PhaseRecord, Record, State, move
-from orchestrator.model.step import StepClass
+from orchestrator.model.step import AddColumns, StepClass
 from orchestrator.model.stuck import Stuck, StuckBy, stuck
 from orchestrator.model.verdict import Verdict
 from orchestrator.telemetry.metrics import RolloutCollector
@@ -40,6 +40,11 @@ def record(state: State = State.RUNNING, began: float = 0, held: float | None = 
     return replace(begin()[0], state=state, phase="backfill", phases=(line,), held_since=since)
 
 
+def running(held: float) -> Record:
+    """Its step was recorded: it waits for no check any more."""
+    return replace(record(held=held), intent=AddColumns(table=begin()[0].table, columns=(), family=()))
+
+
 def holder(since: float) -> Holder:
     return Holder("kim", "ops-1", 7, minutes(since), 1, 1)
 
@@ -60,6 +65,8 @@ def holder(since: float) -> Holder:
         pytest.param(record(State.HELD, held=0), None, None, 9, None, id="it is held"),
         pytest.param(record(State.HELD, held=0), None, None, 11, StuckBy.HELD, id="too long"),
         pytest.param(record(held=0), (Progress(), 11), holder(10), 11, StuckBy.HELD, id="the next try holds too"),
+        pytest.param(running(held=0), (Progress(5, 9), 11), holder(10), 11, None, id="the next try runs"),
+        pytest.param(running(held=0), (Progress(5, 9), 11), holder(10), 22, StuckBy.SILENT, id="and falls silent"),
         pytest.param(record(State.PAUSED), None, None, 900, None, id="somebody wanted it to rest"),
         pytest.param(record(State.DONE), None, None, 900, None, id="a stage is done"),
         pytest.param(record(State.NEEDS_HUMAN), None, None, 900, None, id="that is a word of its own"),
