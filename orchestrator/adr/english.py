@@ -167,7 +167,7 @@ ENGLISH = Words(
         "add-check": "declare {name}, not enforced",
         "ghost-alter": "{count} changes by gh-ost in one pass",
     },
-    step_trigger="create trigger {name} (stage `shadow-write`)",
+    step_trigger="trigger {name} (stage `shadow-write`)",
     rows_free="go on; only the definition changes",
     rows_online="go on while it is built",
     rows_stopped="**writes wait for as long as it is built**",

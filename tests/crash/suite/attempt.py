@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from orchestrator.settings import ServerSettings
 from orchestrator.store import lease
 from orchestrator.store.lease import LeaseTimes
 from tests.crash.suite.mortal import DIED, Blow, Moment
+from tests.support.servers import wait_for
 from tests.support.within import Silent
 
 Verb = Callable[[App], str]
@@ -84,16 +84,16 @@ class Child:
         return Attempt(**words)
 
     def _waited(self, options: int) -> int:
-        deadline = time.monotonic() + _LONGEST_S
-        while True:
+        def asked() -> tuple[int, int] | None:
             gone, status = os.waitpid(self.pid, os.WNOHANG | options)
-            if gone:
-                return status
-            if time.monotonic() > deadline:
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-                raise AssertionError(f"a command did not end within {_LONGEST_S:.0f} s")
-            time.sleep(0.002)
+            return (gone, status) if gone else None
+
+        try:
+            return wait_for(asked, _LONGEST_S, "the command ends")[1]
+        except AssertionError:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            raise
 
 
 def attempt(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None) -> Attempt:
