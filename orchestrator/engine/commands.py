@@ -248,7 +248,9 @@ class Commands:
             fresh = self._entry.created(fresh)
             fresh = self._entry.settings_noted(fresh)
             there = self._entry.already_there(fresh, planner.name)
-            started = self._engine.record(resumed(fresh, planner.name), EventKind.STARTED, there)
+            started = self._engine.record(
+                resumed(fresh, planner.name, self._p.runbook.phases.percents[-1]), EventKind.STARTED, there
+            )
             try:
                 ended = self._engine.walk(started, lease, planner)
             except ServerUnreachable:

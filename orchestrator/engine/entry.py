@@ -144,17 +144,19 @@ class Entry:
 _WRITES = frozenset({"ddl", "backfill", "shadow-write", "read-switch", REPAIR})
 
 
-def resumed(record: Record, phase: str) -> Record:
+def resumed(record: Record, phase: str, last_percent: int) -> Record:
     """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
 
-    Percent steps that passed are kept (the ramp goes on at the recorded step, through its gate). A sweep is kept, its
+    Percent steps that passed are kept (the ramp goes on at the recorded step, through its gate), but for the last one:
+    the flag begins at 0 % again, and only that step brings it to where it is kept. A sweep is kept, its
     soak is not. That finish took the mirror away is kept: nobody lost it. A backfill goes on from its positions; a new
     one counts positions of its own (``walk``).
     """
     interrupted = record.phase == phase and record.state in _INTERRUPTED
     kept: tuple[str, ...] = ()
     if interrupted and phase == "read-switch":
-        kept = tuple(k for k in record.done_steps if k.startswith("set-percent:"))
+        last = f"set-percent:{last_percent}"
+        kept = tuple(k for k in record.done_steps if k.startswith("set-percent:") and k != last)
     elif interrupted and phase == "shadow-write":
         kept = tuple(k for k in record.done_steps if k == "fill:sweep")
     elif interrupted and phase == "finish":

@@ -127,7 +127,7 @@ class Planner:
         problems = [
             problem
             for name in names
-            for problem in self._phase(name).problems(self._p.runbook, facts, _as_if(record, name))
+            for problem in self._phase(name).problems(self._p.runbook, facts, self._as_if(record, name))
         ]
         gates = self._p.tried() if FORWARD[3] in names else ()
         verdicts = (*self._p.judge.everything(), *unseen, *gates)
@@ -163,7 +163,7 @@ class Planner:
     def _aside(self, phase: Phase, record: Record, *needs: Need) -> Plan:
         """The plan of what is no forward stage."""
         facts = self._p.observer.look(_NEEDS | {*needs})
-        stage = self._described(phase.name, phase, resumed(record, phase.name), facts)
+        stage = self._described(phase.name, phase, self._resumed(record, phase.name), facts)
         problems = tuple(phase.problems(self._p.runbook, facts, record))
         return replace(self._bare(record, facts, (stage,)), problems=problems)
 
@@ -191,7 +191,14 @@ class Planner:
         return self._p.forward[FORWARD.index(name)]
 
     def _stage(self, name: str, record: Record, facts: Facts) -> Stage:
-        return self._described(name, self._phase(name), _as_if(record, name), facts)
+        return self._described(name, self._phase(name), self._as_if(record, name), facts)
+
+    def _as_if(self, record: Record, name: str) -> Record:
+        """The record as it will be when ``name`` is entered."""
+        return self._resumed(replace(record, done=FORWARD[: FORWARD.index(name)]), name)
+
+    def _resumed(self, record: Record, name: str) -> Record:
+        return resumed(record, name, self._p.runbook.phases.percents[-1])
 
     def _described(self, name: str, phase: Phase, record: Record, facts: Facts) -> Stage:
         try:
@@ -227,9 +234,3 @@ class Planner:
             return ""
         found = compare_shape(self._p.runbook.contract, shape).already_there
         return f"; {found}" if found else ""
-
-
-def _as_if(record: Record, name: str) -> Record:
-    """The record as it will be when ``name`` is entered."""
-    before = tuple(p for p in FORWARD[: FORWARD.index(name)])
-    return resumed(replace(record, done=before), name)

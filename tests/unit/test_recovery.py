@@ -180,3 +180,16 @@ def test_an_abort_that_comes_too_late_leaves_what_was_done(phase: str) -> None:
     stage.store.holder = holder  # type: ignore[method-assign]
     said = stage.commands.abort()
     assert stage.record.state is (State.FINISHED if phase == "finish" else State.DONE), said
+
+
+@pytest.mark.parametrize("where", ["before keep-flags", "after set-percent:100"])
+def test_a_ramp_that_died_before_its_flag_was_kept_holds_its_last_step_again(where: str) -> None:
+    """The flag was lowered and opened anew at 0 %, so the last step must be made again, whatever the record says."""
+    stage = Stage()
+    for phase in FORWARD[:3]:
+        stage.commands.next(phase)
+    died_at(stage, where, stage.commands.next, "read-switch")
+    stage.commands.next("read-switch")
+    assert "read-switch" in stage.record.done
+    assert stage.world.effective() == 100
+    assert stage.driver.applied.count("set-percent:25") == 1, "a step that passed is not held again"
