@@ -7,7 +7,8 @@ import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from benchmarks.blocked import ground
 from benchmarks.figures import Figure

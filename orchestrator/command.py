@@ -12,14 +12,14 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Enough for a program to find its interpreter and to speak its language.
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """How a command ended by itself, and what it printed."""
 
     code: int

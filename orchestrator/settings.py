@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 
 class Secret:
@@ -32,8 +32,7 @@ class Secret:
         return hash(self._text)
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
+class TlsSettings(Struct, frozen=True):
     """``mode``: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY, as the mysql client means them."""
 
     mode: str = "PREFERRED"
@@ -42,8 +41,7 @@ class TlsSettings:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """How to reach one server. A socket wins over host and port."""
 
     host: str = "127.0.0.1"

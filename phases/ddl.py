@@ -14,7 +14,7 @@ from orchestrator.model.facts import Facts, Need, Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
-from orchestrator.model.step import AddIndex, CountDuplicates, ProveForeignKey, Step, TryDdl, step_key
+from orchestrator.model.step import AddForeignKey, AddIndex, CountDuplicates, ProveForeignKey, Step, TryDdl, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import constraint_problems, ground_of, key_problems, table_problems, value_problems
 from phases.engines import divide
@@ -90,7 +90,7 @@ def _with_proofs(runbook: Runbook, steps: Sequence[Step], record: Record) -> Seq
         if f"prove-foreign-key:{key.name}" in record.done_steps:
             continue
         proof = ProveForeignKey(table=runbook.table, foreign_key=key)
-        at = next((n for n, s in enumerate(ordered) if s.kind == "add-foreign-key" and s.foreign_key == key), None)
+        at = next((n for n, s in enumerate(ordered) if isinstance(s, AddForeignKey) and s.foreign_key == key), None)
         ordered.insert(len(ordered) if at is None else at + 1, proof)
     return ordered
 

@@ -9,7 +9,8 @@ rows in silence) and foreign keys stay the server's, and come after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.chooser import Ground, Statement, choose
 from orchestrator.model.clauses import (
@@ -43,8 +44,7 @@ from orchestrator.model.verdict import Problem, ProblemKind
 BLOCKS_WRITES = "index-blocks-writes"
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
+class Division(Struct, frozen=True):
     """The steps in order; ``problems``: what no engine may do as the runbook stands."""
 
     steps: tuple[AddingStep | GhostAlter, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Before, Column, Contract, Index
 from orchestrator.model.matrix import Matrix, Version
@@ -15,16 +16,14 @@ from orchestrator.model.walking_key import PRIMARY
 Own = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """One step of ddl, or of its way back, and the statements that it will run."""
 
     step: Step
     sql: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A declared statement, for which an index stands: its columns are what the statement looks rows up by."""
 
     version: Version
@@ -32,8 +31,7 @@ class Query:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
+class Material(Struct, frozen=True):
     """``matrix`` None: nobody proved this contract. ``fields``: what Prisma calls each column, by lower-case name.
     ``served``: by the name of an index, the declared statements that it serves. ``triggers``: names of the mirror's."""
 

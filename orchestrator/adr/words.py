@@ -6,11 +6,11 @@ A template names what is put into it, ``{table}``; both languages name the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """All that a record says beside the runbook's own texts. ``language``: its code."""
 
     language: str

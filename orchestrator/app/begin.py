@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.app.drift import missing_table, session_for
 from orchestrator.app.stated import file_tables, read_sources
@@ -26,8 +28,7 @@ from orchestrator.settings import ServerSettings
 _FEW = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(Struct, frozen=True):
     """The files that say how the table stands before, and how it shall stand; None: the server, or nobody."""
 
     before: Path | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.app.drift import session_for
 from orchestrator.app.stated import MOST_BYTES
@@ -24,8 +25,7 @@ from orchestrator.settings import ServerSettings
 _LOOK_EVERY_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """What is tried beside the statements of the runbook: a file of SQL for each version, and what is said to the
     table in ``capture_s`` from now on; 0 captures nothing."""
 

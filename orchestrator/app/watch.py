@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.drivers.reads.board import BoardObserver
 from orchestrator.drivers.reads.boards import board_of
@@ -26,8 +27,7 @@ from orchestrator.store.mysql import MysqlStore
 _WATCHED_S = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """What ``rollout status`` shows. ``drift`` and ``meter`` are the last scan's figures, with their age; None:
     never. ``readers``: who still needs old columns, asked for once all readers should be on the new ones.
     ``stuck``: why nothing moves, None while it does. ``progress``: only while somebody works, or watches."""
@@ -46,8 +46,7 @@ class Status:
     stuck: Stuck | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """The state and the server of one rollout, to be read."""
 
     runbook: Runbook

@@ -6,8 +6,9 @@ import getpass
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 import phases
 from orchestrator.app.watch import last_figure
@@ -64,8 +65,7 @@ def whoami() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-@dataclass(frozen=True, slots=True)
-class App:
+class App(Struct, frozen=True):
     site: Site
     parts: Parts
     commands: Commands
@@ -118,8 +118,7 @@ class App:
         return Snapshot(record, told, drift, facts, ours=True, stuck=found)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """Who watches, who listens, what signals ask for, and why the command was typed."""
 
     watcher: Watcher

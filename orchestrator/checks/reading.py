@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from orchestrator.model.facts import Facts, Need, Reading, ServerFacts
 from orchestrator.model.runbook import Limits
@@ -18,8 +19,7 @@ NEVER: frozenset[StepClass] = frozenset()
 LOOK_AGAIN = "rollout check"
 
 
-@dataclass(frozen=True, slots=True)
-class Given(Generic[T]):
+class Given(Struct, Generic[T], frozen=True):
     """A fact that may be judged."""
 
     value: T

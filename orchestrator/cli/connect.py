@@ -6,8 +6,9 @@ import getpass
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigurationError, UsageError
 from orchestrator.settings import Secret, ServerSettings, TlsSettings
@@ -15,8 +16,7 @@ from orchestrator.settings import Secret, ServerSettings, TlsSettings
 _TLS_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFlags:
+class ServerFlags(Struct, frozen=True):
     """What was typed; None where nothing was. ``ask_password``: read one from the terminal."""
 
     url: str | None = None

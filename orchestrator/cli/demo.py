@@ -17,9 +17,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TextIO
+
+from msgspec import Struct, field
 
 from orchestrator.app.watch import Watch, open_watch
 from orchestrator.cli.ground import RUNBOOK, prepare, settings_for, wait_caught_up
@@ -43,8 +44,7 @@ _BROKEN_AT = 25
 Reads = Literal["flag_table", "flagd"]
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """What was watched while it ran."""
 
     phases: list[dict[str, Any]] = field(default_factory=list)

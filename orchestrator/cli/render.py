@@ -4,9 +4,9 @@ type."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from tabulate import tabulate
 
 from orchestrator.cli.ink import paint

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from orchestrator.cli.ink import paint
 from orchestrator.cli.render import table

@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from msgspec import Struct, field
 
 from orchestrator.cli.connect import ServerFlags, server_settings
 from orchestrator.errors import Exit, RolloutError, UsageError
@@ -31,8 +31,7 @@ def _interrupts() -> Interrupts:
     return Interrupts()
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """The options before the verb."""
 
     runbook_path: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Kind(Enum):
@@ -22,8 +23,7 @@ class Kind(Enum):
         return self not in (Kind.NAME, Kind.ORDER, Kind.NEW_TABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One difference, in one sentence. ``line`` is the target's, 0 when it has none."""
 
     kind: Kind

@@ -8,8 +8,10 @@ is an index or foreign key that uses an added column, because ddl puts what it a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.contract.difference import Difference, Kind
 from orchestrator.contract.statuses import status_differences
@@ -24,8 +26,7 @@ T = TypeVar("T", Column, Index, ForeignKey)
 Reasons = Callable[[T, T], tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """The whole table as the contract names it. ``closed``: nothing else may be there."""
 
     columns: tuple[Column, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.contract.difference import Difference, Kind
 from orchestrator.contract.target import Target
@@ -13,8 +14,7 @@ from orchestrator.model.types import Family
 from orchestrator.mysql.tokens import Token, TokenKind, string_value, tokenise
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """The values of one column that the contract knows; ``any`` when the mapping keeps what it does not name."""
 
     column: str

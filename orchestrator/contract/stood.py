@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Before, Contract
 from orchestrator.model.facts import Shape

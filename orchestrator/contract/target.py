@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One file: its text with LF line ends, and the name by which findings call it."""
 
     path: str
@@ -30,8 +30,7 @@ class Unsaid(Enum):
     EXPRESSIONS = "expressions"
 
 
-@dataclass(frozen=True, slots=True)
-class LiveValue:
+class LiveValue(Struct, frozen=True):
     """A value that rows of a column hold now; None is NULL."""
 
     column: str
@@ -39,8 +38,7 @@ class LiveValue:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """``lines``: where each thing stands, by kind and lower-case name; empty for a server.
 
     ``tables``: every table that the source knows, None when it knows all that there are (a server): a relation to a

@@ -7,7 +7,7 @@ does at last is fenced all the same: it lowers the flags under the epoch of the 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.leasing import leased

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from orchestrator.model.cost import Cost, cost_of, together
 from orchestrator.model.facts import Facts
@@ -12,8 +13,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import AddIndex, Step, StepClass, step_class
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     name: str
     need: str
     have: str

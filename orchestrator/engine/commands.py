@@ -3,8 +3,10 @@ moment."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.afterwards import Afterwards
 from orchestrator.engine.entry import Entry, resumed
@@ -24,8 +26,7 @@ from orchestrator.ports import Phase
 _PURGE_QUIET_S = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What was typed with a command that acts, as the record keeps it."""
 
     target: str = ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, RunbookError
 from orchestrator.model.facts import Need
@@ -21,8 +22,7 @@ _ERRORS: dict[ProblemKind, type[RolloutError]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """Looks at what the due checks need, all at once, and lets each of them judge."""
 
     checks: tuple[Check, ...]

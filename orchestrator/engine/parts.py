@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.engine.judging import Judge
 from orchestrator.model.runbook import Runbook
@@ -13,8 +14,7 @@ from orchestrator.model.verdict import Problem, Verdict
 from orchestrator.ports import Clock, Driver, Flags, Listener, Observer, Phase, Store, Watcher
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """``findings``: what the runbook's text alone shows to be wrong. ``difference``: how its contract differs from that
     of another runbook's text, in words. ``forward`` are the five stages in order.
     ``interrupted`` tells what a signal to this process asks for. ``tried``: each gate of the runbook, sampled once, for

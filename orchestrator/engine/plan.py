@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.budgets import Budget, budgets, costs
 from orchestrator.engine.entry import Entry, resumed
@@ -45,8 +47,7 @@ _NEEDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(Struct, frozen=True):
     """``way`` and ``why``: algorithm and lock, and why not cheaper ones; "" for a step that is no ALTER."""
 
     key: str
@@ -58,8 +59,7 @@ class PlannedStep:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """``problem`` says why the steps of a stage cannot be shown yet."""
 
     number: int
@@ -73,8 +73,7 @@ class Stage:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     rollout: str
     record: Record
     facts: Facts

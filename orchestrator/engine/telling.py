@@ -11,11 +11,17 @@ from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.step import (
     AddColumns,
     AddIndex,
+    Compare,
     DropColumns,
     ExclusiveDdlStep,
     GhostAlter,
+    ProveDoubleWrites,
+    Quiet,
+    SetPercent,
+    Soak,
     Step,
     StepClass,
+    WatchReaders,
     step_class,
 )
 
@@ -121,7 +127,7 @@ def what(steps: Sequence[Step]) -> str:
         same = [s for s in steps if s.kind == kind]
         columns = sum(len(s.columns) for s in same if isinstance(s, AddColumns | DropColumns))
         if kind == "set-percent":
-            parts.append(" → ".join(str(s.percent) for s in same if s.kind == "set-percent") + " %")
+            parts.append(" → ".join(str(s.percent) for s in same if isinstance(s, SetPercent)) + " %")
         elif columns:
             parts.append(f"{columns} columns {'INSTANT' if kind == 'add-columns' else 'dropped'}")
         elif kind in _WORDS:
@@ -132,11 +138,11 @@ def what(steps: Sequence[Step]) -> str:
 
 def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     """Seconds from fixed waits, and a range for passes by the rates that were measured."""
-    fixed = sum(s.seconds for s in steps if s.kind in ("soak", "quiet", "prove-double-writes"))
-    fixed += sum(s.seconds or 0.0 for s in steps if s.kind == "watch-readers")
-    fixed += sum(s.hold_s for s in steps if s.kind == "set-percent")
+    fixed = sum(s.seconds for s in steps if isinstance(s, Soak | Quiet | ProveDoubleWrites))
+    fixed += sum(s.seconds or 0.0 for s in steps if isinstance(s, WatchReaders))
+    fixed += sum(s.hold_s for s in steps if isinstance(s, SetPercent))
     rows = size.rows_estimate if size is not None else 0
-    compares = sum(1 for s in steps if s.kind == "compare")
+    compares = sum(1 for s in steps if isinstance(s, Compare))
     cost = together([cost_of(s, size, None) for s in steps])
     low = fixed + cost.low_s + compares * rows / _COMPARE_RATE[1]
     high = fixed + cost.high_s + compares * rows / _COMPARE_RATE[0]

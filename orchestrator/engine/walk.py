@@ -5,7 +5,8 @@ Nothing here knows MySQL, a terminal or a clock of its own: all that comes in th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
@@ -27,8 +28,7 @@ from orchestrator.model.way_back import remaining
 from orchestrator.ports import Lease, Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How one command on one phase ended well: its record, and one sentence."""
 
     record: Record

@@ -1,1 +1,1 @@
-"""The nouns of a rollout: frozen values, standard library only, no effects."""
+"""The nouns of a rollout: frozen values, no effects."""

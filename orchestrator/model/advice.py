@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.state import FINISH, FORWARD, REPAIR, ROLLBACK, Holder, Record, State
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """``who`` is ``nobody``, ``operator`` or ``human`` (somebody must look before anything is typed)."""
 
     line: str

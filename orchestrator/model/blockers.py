@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from orchestrator.model.facts.locks import Holder
@@ -13,8 +14,7 @@ _SYSTEM = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KillPolicy:
+class KillPolicy(Struct, frozen=True):
     """``older_than_s`` None: nobody is ever killed. ``spared``: accounts' user names that never are."""
 
     older_than_s: float | None = None

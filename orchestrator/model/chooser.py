@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.clauses import (
     ChangedColumn,
@@ -43,8 +45,7 @@ _ANYWHERE_SINCE = (8, 0, 29)
 _IN_PLACE = "INSTANT is not offered for it; built beside the traffic"
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """What the ways depend on. ``versions`` None: this account cannot see them, and they are taken to be enough."""
 
     shape: Shape
@@ -60,8 +61,7 @@ class Ground:
         return self.shape.row_format.upper() == "COMPRESSED"
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """One ALTER: its clauses, and the way that all of them have together."""
 
     clauses: tuple[Clause, ...]

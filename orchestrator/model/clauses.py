@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Check, Column, ForeignKey, Index
 
 
-@dataclass(frozen=True, slots=True)
-class NewColumn:
+class NewColumn(Struct, frozen=True):
     """``checked``: with an enforced CHECK of its own."""
 
     column: Column
     checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GoneColumn:
+class GoneColumn(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class RenamedColumn:
+class RenamedColumn(Struct, frozen=True):
     name: str
     to: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedColumn:
+class ChangedColumn(Struct, frozen=True):
     """``moved``: to another place in the row."""
 
     before: Column
@@ -36,46 +33,39 @@ class ChangedColumn:
     moved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewDefault:
+class NewDefault(Struct, frozen=True):
     """SET DEFAULT (a literal or an expression) or DROP DEFAULT: rows that exist keep what they hold."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewIndex:
+class NewIndex(Struct, frozen=True):
     index: Index
 
 
-@dataclass(frozen=True, slots=True)
-class OtherIndex:
+class OtherIndex(Struct, frozen=True):
     """Renamed, dropped, hidden or shown."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewForeignKey:
+class NewForeignKey(Struct, frozen=True):
     """``checked``: with foreign_key_checks on."""
 
     foreign_key: ForeignKey
     checked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GoneForeignKey:
+class GoneForeignKey(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckClause:
+class CheckClause(Struct, frozen=True):
     what: Literal["add", "add not enforced", "drop", "enforce"]
     check: Check | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableClause:
+class TableClause(Struct, frozen=True):
     what: Literal["comment", "default charset", "convert charset", "primary key", "force"]
 
 

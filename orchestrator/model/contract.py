@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from orchestrator.model.types import ColumnType
+from orchestrator.model.value import Value
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
+class TableName(Value, frozen=True, order=True):
     schema: str
     name: str
 
@@ -17,8 +17,7 @@ class TableName:
         return f"{self.schema}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Value, frozen=True):
     """A column default: a literal (``text`` unquoted) or an expression (``CURRENT_TIMESTAMP(3)``,
     ``(json_object())``)."""
 
@@ -26,8 +25,29 @@ class Default:
     is_expression: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Noted(Value, frozen=True, eq=False):
+    """A thing of a shape with notes for people: two that differ in ``NOTES`` alone are the same thing."""
+
+    NOTES: ClassVar[frozenset[str]] = frozenset({"after", "comment", "writer", "retire", "serves", "why"})
+
+    def substance(self) -> dict[str, object]:
+        """Every field but the notes, by name."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.NOTES}
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.substance() == other.substance()
+
+    def __ne__(self, other: object) -> bool:
+        # A structure brings its own, by identity.
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.substance().values()))
+
+
+class Column(Noted, frozen=True, eq=False):
     """A column, wanted or live. ``charset`` and ``collation`` are None when they are the table's own, or not text.
     ``after``: the column behind which it is added, "" at the end."""
 
@@ -42,14 +62,13 @@ class Column:
     stored: bool = False
     invisible: bool = False
     auto_increment: bool = False
-    after: str = field(default="", compare=False)
-    comment: str = field(default="", compare=False)
-    writer: str = field(default="", compare=False)
-    retire: str = field(default="", compare=False)
+    after: str = ""
+    comment: str = ""
+    writer: str = ""
+    retire: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPart:
+class IndexPart(Value, frozen=True):
     """One part of an index: a column (``prefix`` in characters) or, with ``expression``, a functional part."""
 
     column: str
@@ -58,8 +77,7 @@ class IndexPart:
     expression: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Noted, frozen=True, eq=False):
     """``shown_last``: it is built invisible, and made visible as the last step of the expand."""
 
     name: str
@@ -68,26 +86,24 @@ class Index:
     visible: bool = True
     kind: str = "BTREE"
     shown_last: bool = False
-    serves: str = field(default="", compare=False)
+    serves: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(p.column for p in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignKey:
+class ForeignKey(Noted, frozen=True, eq=False):
     name: str
     columns: tuple[str, ...]
     references: TableName
     referenced_columns: tuple[str, ...]
     on_delete: str = "RESTRICT"
     on_update: str = "RESTRICT"
-    why: str = field(default="", compare=False)
+    why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Value, frozen=True):
     """A CHECK that is declared NOT ENFORCED: the server proves nothing and refuses nobody."""
 
     name: str
@@ -108,8 +124,7 @@ class Match(Enum):
     COLLATION = "collation"
 
 
-@dataclass(frozen=True, slots=True)
-class ValueMap:
+class ValueMap(Value, frozen=True):
     """value → value; None is SQL NULL. NULL that is not named is unmapped like any other value."""
 
     values: tuple[tuple[str | None, str | None], ...]
@@ -117,15 +132,13 @@ class ValueMap:
     match: Match = Match.EXACT
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Value, frozen=True):
     """A deterministic SQL expression over columns of the row, unqualified."""
 
     sql: str
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Value, frozen=True):
     """The value itself, unchanged."""
 
 
@@ -139,8 +152,7 @@ class Winner(Enum):
     OLD = "old_wins"
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Noted, frozen=True, eq=False):
     """How one new column gets its values. With ``old`` and ``backward`` it is a pair; without ``backward`` it is
     derived."""
 
@@ -150,7 +162,7 @@ class Mapping:
     backward: Transform | None = None
     on_conflict: Winner = Winner.NEW
     follows: bool = False
-    why: str = field(default="", compare=False)
+    why: str = ""
 
     @property
     def is_pair(self) -> bool:
@@ -160,8 +172,7 @@ class Mapping:
         return f"{self.old} ↔ {self.new}" if self.is_pair else f"{self.new} (derived)"
 
 
-@dataclass(frozen=True, slots=True)
-class Invariant:
+class Invariant(Value, frozen=True):
     """A condition that every row must hold; NULL counts as held, as in a CHECK constraint."""
 
     name: str
@@ -177,15 +188,13 @@ class RenameWay(Enum):
     RENAME = "rename"
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Value, frozen=True):
     old: str
     new: str
     way: RenameWay
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Value, frozen=True):
     """The table as it stands before ddl, frozen too: with it, what nobody named can be told from what was there.
 
     ``collation`` is the table's; "" when the runbook does not say. ``children`` are foreign keys that other tables
@@ -199,8 +208,7 @@ class Before:
     children: tuple[tuple[TableName, ForeignKey], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(Value, frozen=True):
     """Everything that this rollout may add to the table, and nothing else. ``allow_rebuild``: the reason why the table
     may be rebuilt or copied for it, "" when it may not. ``before``: None when nobody wrote it down."""
 

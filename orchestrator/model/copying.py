@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 
@@ -11,8 +11,7 @@ from orchestrator.model.contract import TableName
 READER_IDS = range(0x6768_0000, 0x6769_0000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyChange:
+class CopyChange(Struct, frozen=True, kw_only=True):
     """Everything that a run is called with. ``alter``: the clauses behind ALTER TABLE, one statement. ``replicas``:
     host:port of all that must keep up. ``encrypted``: the server speaks TLS and so must the tool. ``resume``: go on
     from the checkpoint of an earlier run of the same change."""
@@ -32,8 +31,7 @@ class CopyChange:
     resume: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyTables:
+class CopyTables(Struct, frozen=True, kw_only=True):
     """Names of the tables that a tool makes beside the one that it changes. ``old`` is the table that was swapped out;
     ``sentry`` is the comment of an empty stand-in under that name, which holds no data."""
 
@@ -44,8 +42,7 @@ class CopyTables:
     sentry: str
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStatus:
+class CopyStatus(Struct, frozen=True):
     """How far a run is. ``total_rows`` 0: nobody knows. ``ready``: only the word for the cut-over is missing.
     ``throttled_by``: why it stands still of its own accord; ``told_to_wait``: it does because we said so.
     ``lag_s``: age of the newest change that it has read."""
@@ -62,8 +59,7 @@ class CopyStatus:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class CopyEnd:
+class CopyEnd(Struct, frozen=True):
     """How a run ended. ``code`` is the program's, negative for a signal; ``words``: what it said last, for a person.
     Neither says whether the table was changed: only the table does."""
 

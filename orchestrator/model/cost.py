@@ -6,7 +6,7 @@ index 0.3-0.6 s, a rebuild in place 7.6 s under load, rows filled 5,000-15,000 a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.facts import ServerFacts, SizeFacts
 from orchestrator.model.step import AddIndex, ExclusiveDdlStep, Fill, GhostAlter, Step, StepClass, step_class
@@ -23,8 +23,7 @@ _AROUND_A_COPY_S = (3.0, 6.0)
 _MOMENT_S = (0.05, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """``low_s`` and ``high_s``: a range of time. ``replica_s``: how long every replica stands still because the
     statement runs there as long. ``disk_bytes`` stay, ``temporary_bytes`` are given back. ``last_lock_s``: longest wait
     that its last lock may cause, 0 when it has none."""

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from orchestrator.model.contract import Check, Column, ForeignKey, Index, TableName
+from orchestrator.model.value import StepBase
 from orchestrator.model.way import INPLACE, INSTANT, INSTANT_VERSION, Way
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddColumns:
-    kind: Literal["add-columns"] = "add-columns"
+class AddColumns(StepBase, frozen=True, kw_only=True, tag="add-columns"):
     table: TableName
     columns: tuple[Column, ...]
     family: tuple[TableName, ...]
     way: Way = INSTANT_VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetDefault:
+class SetDefault(StepBase, frozen=True, kw_only=True, tag="set-default"):
     """The default expression of a column that was added without it: together they would copy the table."""
 
-    kind: Literal["set-default"] = "set-default"
     table: TableName
     column: Column
     family: tuple[TableName, ...]
     way: Way = INSTANT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeColumn:
+class ChangeColumn(StepBase, frozen=True, kw_only=True, tag="change-column"):
     """Widen one existing column."""
 
-    kind: Literal["change-column"] = "change-column"
     table: TableName
     before: Column
     after: Column
@@ -41,9 +33,7 @@ class ChangeColumn:
     way: Way
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddIndex:
-    kind: Literal["add-index"] = "add-index"
+class AddIndex(StepBase, frozen=True, kw_only=True, tag="add-index"):
     table: TableName
     index: Index
     final_lock_budget_s: float
@@ -52,89 +42,71 @@ class AddIndex:
     way: Way = INPLACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowIndex:
+class ShowIndex(StepBase, frozen=True, kw_only=True, tag="show-index"):
     """An index that was built invisible is shown to the optimizer."""
 
-    kind: Literal["show-index"] = "show-index"
     table: TableName
     index: Index
     family: tuple[TableName, ...]
     way: Way = INPLACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddForeignKey:
+class AddForeignKey(StepBase, frozen=True, kw_only=True, tag="add-foreign-key"):
     """Add with checks off, in place; trusted only after ProveForeignKey."""
 
-    kind: Literal["add-foreign-key"] = "add-foreign-key"
     table: TableName
     foreign_key: ForeignKey
     family: tuple[TableName, ...]
     way: Way = INPLACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProveForeignKey:
+class ProveForeignKey(StepBase, frozen=True, kw_only=True, tag="prove-foreign-key"):
     """The anti-join: no child without its parent."""
 
-    kind: Literal["prove-foreign-key"] = "prove-foreign-key"
     table: TableName
     foreign_key: ForeignKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddCheck:
+class AddCheck(StepBase, frozen=True, kw_only=True, tag="add-check"):
     """A CHECK that is declared and not enforced: nothing is proven, and nothing fails."""
 
-    kind: Literal["add-check"] = "add-check"
     table: TableName
     check: Check
     family: tuple[TableName, ...]
     way: Way = INSTANT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropCheck:
-    kind: Literal["drop-check"] = "drop-check"
+class DropCheck(StepBase, frozen=True, kw_only=True, tag="drop-check"):
     table: TableName
     check: Check
     family: tuple[TableName, ...]
     way: Way = INSTANT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropForeignKey:
-    kind: Literal["drop-foreign-key"] = "drop-foreign-key"
+class DropForeignKey(StepBase, frozen=True, kw_only=True, tag="drop-foreign-key"):
     table: TableName
     foreign_key: ForeignKey
     family: tuple[TableName, ...]
     way: Way = INPLACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropIndex:
-    kind: Literal["drop-index"] = "drop-index"
+class DropIndex(StepBase, frozen=True, kw_only=True, tag="drop-index"):
     table: TableName
     index: Index
     family: tuple[TableName, ...]
     way: Way = INPLACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropColumns:
-    kind: Literal["drop-columns"] = "drop-columns"
+class DropColumns(StepBase, frozen=True, kw_only=True, tag="drop-columns"):
     table: TableName
     columns: tuple[Column, ...]
     family: tuple[TableName, ...]
     way: Way = INSTANT_VERSION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RenameColumn:
+class RenameColumn(StepBase, frozen=True, kw_only=True, tag="rename-column"):
     """A name for another. ``back``: a rename of ours taken back."""
 
-    kind: Literal["rename-column"] = "rename-column"
     table: TableName
     old: str
     new: str
@@ -143,13 +115,11 @@ class RenameColumn:
     back: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GhostAlter:
+class GhostAlter(StepBase, frozen=True, kw_only=True, tag="ghost-alter"):
     """The whole change by gh-ost, for what the server would rebuild or copy: a ghost table is altered and filled beside
     the live one and swapped in. ``changes``: columns (before, after). ``rebuild``: the rows are written anew even when
     nothing else is asked for. ``why``: why not the server's own DDL, in one sentence for the plan."""
 
-    kind: Literal["ghost-alter"] = "ghost-alter"
     table: TableName
     columns: tuple[Column, ...] = ()
     changes: tuple[tuple[Column, Column], ...] = ()
@@ -159,23 +129,19 @@ class GhostAlter:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountDuplicates:
+class CountDuplicates(StepBase, frozen=True, kw_only=True, tag="count-duplicates"):
     """Rows that a unique index would refuse. ``absent``: columns of it that do not exist yet, and will hold one
     constant in every row that exists."""
 
-    kind: Literal["count-duplicates"] = "count-duplicates"
     table: TableName
     index: Index
     absent: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TryDdl:
+class TryDdl(StepBase, frozen=True, kw_only=True, tag="try-ddl"):
     """The steps that follow, tried on an empty scratch copy of the family before the first of them runs; and the
     statements that the versions of the application declare, in the shape that comes out."""
 
-    kind: Literal["try-ddl"] = "try-ddl"
     table: TableName
     family: tuple[TableName, ...]
     steps: tuple[

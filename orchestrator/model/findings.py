@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 
@@ -20,8 +21,7 @@ class Wrong(ValueError):
         self.next = next
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is wrong. ``line`` counts from 1; 0 when the file as a whole is meant."""
 
     line: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.runbook import GateSpec
 
@@ -16,8 +18,7 @@ class GateWord(Enum):
     CANNOT_SAY = "cannot say"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One number, or the reason why there is none."""
 
     value: float | None
@@ -27,8 +28,7 @@ class Sample:
         return f"{self.value:g}" if self.value is not None else f"? ({self.problem})"
 
 
-@dataclass(frozen=True, slots=True)
-class GateRun:
+class GateRun(Struct, frozen=True):
     """The last ``spec.count`` samples of one gate, and when the next one is due (seconds, monotonic)."""
 
     spec: GateSpec

@@ -7,9 +7,10 @@ was found for, and is what a plan, a decision record and a person read. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct
 
 Version = Literal["old", "new"]
 VERSIONS: tuple[Version, ...] = ("old", "new")
@@ -65,8 +66,7 @@ class HazardKind(Enum):
     NATURAL_JOIN = "natural-join"
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(Struct, frozen=True):
     """One statement of a version, and the columns of the table that it reads and writes, by their names in the shape
     after ddl where it runs there, else before."""
 
@@ -80,8 +80,7 @@ class Spoken:
         return frozenset(self.reads) | frozenset(self.writes)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A statement that fails in a shape. ``number``: the server's; 0 where no error shows it, and ``text`` says what
     is otherwise then."""
 
@@ -105,8 +104,7 @@ class Failure:
         return f"{self.version}, {self.shape.value}: {self.error}: {self.statement}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
+class Hazard(Struct, frozen=True):
     """``told``: one sentence on what becomes of the statement."""
 
     version: Version
@@ -115,8 +113,7 @@ class Hazard:
     told: str
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """The proof. ``digest``: of the contract that it was found for. ``server``: the version that said so. ``columns``:
     of the table after ddl in their order, then those whose name a rename took. ``unproven``: what could not be tried,
     a sentence each."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import field
+
+from orchestrator.model.value import Value
 
 
 class Result(Enum):
@@ -19,8 +22,7 @@ class Result(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value, frozen=True):
     """``note`` is one sentence for the operator; ``figures`` are numbers for history and metrics (base units in the
     names)."""
 
@@ -41,8 +43,7 @@ class Seen(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Value, frozen=True):
     """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on
     purpose. ``still_s``: for how long ``done`` has not moved; whoever tells the progress fills it in."""
 
@@ -80,8 +81,7 @@ class SignalKind(Enum):
     BACK = "back"
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(Value, frozen=True):
     """The answer to a beat. HOLD: wait a little and beat again. PAUSE, ABORT: somebody asked. STOP: a check held for
     too long or refuses. BACK: a check demands the way back.
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from orchestrator.model.value import StepBase
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureBaselines:
+class MeasureBaselines(StepBase, frozen=True, kw_only=True, tag="measure-baselines"):
     """Sample each gate before anything moves, and keep the figures that ``max_increase`` is measured against."""
 
-    kind: Literal["measure-baselines"] = "measure-baselines"
     gates: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenWrites:
+class OpenWrites(StepBase, frozen=True, kw_only=True, tag="open-writes"):
     """The new application may write new columns, readers stay at 0 %."""
 
-    kind: Literal["open-writes"] = "open-writes"
     ttl_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetPercent:
+class SetPercent(StepBase, frozen=True, kw_only=True, tag="set-percent"):
     """Move readers to ``percent`` and hold there for ``hold_s`` while gates pass, renewing the dead man's switch.
 
     ``ttl_s`` None: there is no such switch, and a lost watcher leaves readers where they are.
     ``baselines``: the figure of each gate before anything moved."""
 
-    kind: Literal["set-percent"] = "set-percent"
     percent: int
     hold_s: float
     ttl_s: float | None
@@ -37,37 +30,27 @@ class SetPercent:
     baselines: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepFlags:
+class KeepFlags(StepBase, frozen=True, kw_only=True, tag="keep-flags"):
     """The last step passed its hold: the flags never expire from here on."""
 
-    kind: Literal["keep-flags"] = "keep-flags"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchReaders:
+class WatchReaders(StepBase, frozen=True, kw_only=True, tag="watch-readers"):
     """Readers are where the ramp took them: gates and checks go on, gates at a lower rate, for ``seconds`` in which all
     of them pass; None: for as long as somebody listens."""
 
-    kind: Literal["watch-readers"] = "watch-readers"
     seconds: float | None
     gates: tuple[str, ...]
     baselines: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LowerFlags:
+class LowerFlags(StepBase, frozen=True, kw_only=True, tag="lower-flags"):
     """Readers to 0 % and new writes closed, at once."""
 
-    kind: Literal["lower-flags"] = "lower-flags"
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseRollout:
+class CloseRollout(StepBase, frozen=True, kw_only=True, tag="close-rollout"):
     """The flag row stays, at 100 % and never expiring; positions and requests go."""
-
-    kind: Literal["close-rollout"] = "close-rollout"
 
 
 ReadsStep = OpenWrites | SetPercent | KeepFlags | WatchReaders | LowerFlags | MeasureBaselines | CloseRollout

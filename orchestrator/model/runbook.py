@@ -3,9 +3,10 @@ seconds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
+
+from msgspec import Struct, field
 
 from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.contract import Contract, TableName
@@ -25,8 +26,7 @@ class RollbackDdl(Enum):
     DROP = "drop"
 
 
-@dataclass(frozen=True, slots=True)
-class GhostSettings:
+class GhostSettings(Struct, frozen=True):
     """How gh-ost works when it is the engine. ``drop_old_table``: the table that was swapped out goes when all is done;
     else it stays, with all its data, under its new name."""
 
@@ -35,8 +35,7 @@ class GhostSettings:
     drop_old_table: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderSettings:
+class ReaderSettings(Struct, frozen=True):
     """How applications learn where to read. ``kind``: flag_table, flagd (``argument``: the file), command
     (``argument``: the program)."""
 
@@ -45,8 +44,7 @@ class ReaderSettings:
     timeout_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSettings:
+class PhaseSettings(Struct, frozen=True):
     """The ``phases:`` part of a runbook. ``stays``: a lost watcher leaves readers where they are.
 
     ``workers``: of the backfill; 0 finds out how many. ``shadow``: who keeps both columns in step, triggers of ours or
@@ -76,16 +74,14 @@ class PhaseSettings:
     finish_quiet_s: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class DiskSource:
+class DiskSource(Struct, frozen=True):
     """Where free disk is read: ``local`` (a server on this machine), ``command``, or ``none`` with a reason."""
 
     kind: str = "local"
     argument: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The ``checks:`` part of a runbook. ``throttle``: gates that hold work on rows while they are over their max."""
 
     replication_lag_s: float = 5.0
@@ -101,8 +97,7 @@ class Limits:
     throttle: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPolicy:
+class ReplicaPolicy(Struct, frozen=True):
     """``discover``, a fixed list of ``host:port``, or none with a reason. ``delayed`` replicas are watched but not
     waited for."""
 
@@ -112,8 +107,7 @@ class ReplicaPolicy:
     delayed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PrometheusSource:
+class PrometheusSource(Struct, frozen=True):
     """Where Prometheus is asked; "" when only the environment says it. ``ca``: file of the authorities that are
     believed instead of the machine's."""
 
@@ -121,8 +115,7 @@ class PrometheusSource:
     ca: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GateSpec:
+class GateSpec(Struct, frozen=True):
     """One gate of the application. ``kind``: drift, mirror, invariants (they exist by themselves), sql, prometheus,
     command. Exactly one of ``max`` and ``max_increase`` for numbers.
 
@@ -145,16 +138,14 @@ class GateSpec:
     min_sample_size: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Waiver:
+class Waiver(Struct, frozen=True):
     rule: str
     reason: str
     evidence: str = ""
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionSettings:
+class DecisionSettings(Struct, frozen=True):
     """What the decision record says beyond the contract. ``model``: what applications call the table, "" as the table
     is called. ``keeps``: columns that stood before and are the model's too; None: all that nothing takes over from.
     ``words``: by language, what each text of the runbook is in it."""
@@ -165,8 +156,7 @@ class DecisionSettings:
     words: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Runbook:
+class Runbook(Struct, frozen=True):
     """One change of one table. ``digest`` covers the contract (hex sha256 of its canonical form), ``text`` the whole
     file."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.chooser import needs_a_second_step
 from orchestrator.model.contract import Check, Column, Contract, ForeignKey, Index, IndexPart, Rename
@@ -11,8 +13,7 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.spelling import spelled, spelled_default
 
 
-@dataclass(frozen=True, slots=True)
-class Different:
+class Different(Struct, frozen=True):
     """A thing that exists under the wanted name and is otherwise than wanted; each reason is one short sentence."""
 
     name: str
@@ -22,8 +23,7 @@ class Different:
         return f"{self.name}: {'; '.join(self.reasons)}"
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeDiff:
+class ShapeDiff(Struct, frozen=True):
     """Names are the contract's. ``*_missing`` are not there; ``*_equal`` are as wanted; ``*_different`` are otherwise.
 
     A change (widening) is missing while the column still has another type, whatever that type is. ``defaults_missing``:

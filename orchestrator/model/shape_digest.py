@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 
-from orchestrator.model.contract import Column, ForeignKey, Index
+from msgspec import to_builtins
+
 from orchestrator.model.facts import Shape, Trigger
 
 OUR_TRIGGERS = "_rollout_"
@@ -24,21 +24,16 @@ def shape_digest(shape: Shape) -> str:
         "collation": shape.collation,
         "row_format": shape.row_format,
         "partitioned": shape.partitioned,
-        "columns": [_plain(c) for c in shape.columns],
-        "indexes": sorted((_plain(i) for i in shape.indexes), key=lambda i: str(i["name"])),
-        "foreign_keys": sorted((_plain(f) for f in shape.foreign_keys), key=lambda f: str(f["name"])),
+        "columns": [c.substance() for c in shape.columns],
+        "indexes": sorted((i.substance() for i in shape.indexes), key=lambda i: str(i["name"])),
+        "foreign_keys": sorted((f.substance() for f in shape.foreign_keys), key=lambda f: str(f["name"])),
         "checks": sorted(shape.checks),
-        "triggers": [asdict(t) for t in shape.triggers if not is_ours(t)],
+        "triggers": [t for t in shape.triggers if not is_ours(t)],
         "key": shape.key,
     }
-    return hashlib.sha256(json.dumps(normal, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(normal, sort_keys=True, default=to_builtins).encode()).hexdigest()
 
 
 def is_ours(trigger: Trigger) -> bool:
     """Whether a rollout installed the trigger: its name says so."""
     return trigger.name.startswith(OUR_TRIGGERS)
-
-
-def _plain(thing: Column | Index | ForeignKey) -> dict[str, object]:
-    notes = ("after", "comment", "writer", "retire", "serves", "why")
-    return {k: v for k, v in asdict(thing).items() if k not in notes}

@@ -6,13 +6,16 @@ What is asked for (a request in the store) and what is reached (the state here) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Literal
 
+from msgspec import field
+from msgspec.structs import replace
+
 from orchestrator.model.contract import TableName
 from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
+from orchestrator.model.value import Value
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
 ROLLBACK = "rollback"
@@ -49,8 +52,7 @@ class EventKind(Enum):
     STUCK = "stuck"
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Value, frozen=True):
     before: State
     kind: EventKind
     after: State
@@ -114,8 +116,7 @@ class ForbiddenTransition(Exception):
     """The event cannot happen in this state: our own bug, never the operator's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Value, frozen=True):
     """One line of the append-only history. ``revision`` is the record's revision after it."""
 
     kind: EventKind
@@ -131,8 +132,7 @@ class Event:
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRecord:
+class PhaseRecord(Value, frozen=True):
     """How one phase went the last time it ran."""
 
     name: str
@@ -142,8 +142,7 @@ class PhaseRecord:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Value, frozen=True):
     """The current state, derived from the events. ``transitions`` counts what changes a plan (not intents and holds).
 
     ``phase`` is the phase that runs or ran last, also ``rollback`` and ``finish``. ``done`` are the forward phases that
@@ -285,16 +284,14 @@ class Ask(Enum):
     ABORT = "abort"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value, frozen=True):
     ask: Ask
     who: str
     at: datetime
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Value, frozen=True):
     """Who holds a lease: person and machine, process, since when (UTC), and the counter last seen."""
 
     who: str

@@ -6,7 +6,6 @@ after a crash, when a plan made later no longer offers it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
@@ -54,6 +53,7 @@ from orchestrator.model.reads_step import (
     SetPercent,
     WatchReaders,
 )
+from orchestrator.model.value import StepBase
 
 __all__ = [
     "AddCheck",
@@ -122,8 +122,7 @@ class StepClass(Enum):
     PASSIVE = "only looks, or only writes our own rows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fill:
+class Fill(StepBase, frozen=True, kw_only=True, tag="fill"):
     """One or more keyed passes that make every row hold what it should. ``pass_name``: backfill (one pass, the range
     fixed at the start, rows that are locked are left) or sweep (passes until nothing is left).
 
@@ -131,7 +130,6 @@ class Fill:
     "refuse" fills only what is unset and stops at rows that do not correspond; "new_wins" and "old_wins" mend them.
     ``workers``: of the backfill; 0 finds out how many."""
 
-    kind: Literal["fill"] = "fill"
     table: TableName
     walk: int
     pass_name: Literal["backfill", "sweep"]
@@ -141,11 +139,9 @@ class Fill:
     workers: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
+class Compare(StepBase, frozen=True, kw_only=True, tag="compare"):
     """A pass that only reads: over the whole table, or (``newest``, ``moved``) over rows that changed of late."""
 
-    kind: Literal["compare"] = "compare"
     table: TableName
     walk: int
     purpose: Purpose
@@ -153,42 +149,34 @@ class Compare:
     target_time_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soak:
+class Soak(StepBase, frozen=True, kw_only=True, tag="soak"):
     """Time passes under watch of the checks: only what passes in which all of them pass counts."""
 
-    kind: Literal["soak"] = "soak"
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatchUp:
+class CatchUp(StepBase, frozen=True, kw_only=True, tag="catch-up"):
     """Wait until every replica that counts has executed all that the primary has now."""
 
-    kind: Literal["catch-up"] = "catch-up"
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class Drain(StepBase, frozen=True, kw_only=True, tag="drain"):
     """One poll has passed since a flag was moved, and no transaction begun before that moment is open. ``after``: which
     flag, where a phase drains twice ("" for those of the readers)."""
 
-    kind: Literal["drain"] = "drain"
     table: TableName
     poll_s: float
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quiet:
+class Quiet(StepBase, frozen=True, kw_only=True, tag="quiet"):
     """``seconds`` without a sampled statement that names ``columns`` (or the flag table, with ``flag``).
 
     ``writes_only``: SELECTs do not count. ``waived``: somebody vouches for it, or nobody could have written.
     ``doubled``: pairs (old, new) that applications write both columns of; a statement that stores both does not count.
     ``after``: as of Drain."""
 
-    kind: Literal["quiet"] = "quiet"
     table: TableName
     columns: tuple[str, ...]
     seconds: float

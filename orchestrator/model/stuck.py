@@ -5,9 +5,10 @@ The bounds are those that exist: whatever holds, or stands still, for longer tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+
+from msgspec import Struct
 
 from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Holder, Record, State
@@ -22,8 +23,7 @@ class StuckBy(Enum):
     SILENT = "silent"
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(Struct, frozen=True):
     by: StuckBy
     for_s: float
 

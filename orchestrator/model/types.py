@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+
+from orchestrator.model.value import Value
 
 
 class Family(Enum):
@@ -57,8 +58,7 @@ _TYPE = re.compile(
 _LABEL = re.compile(r"'((?:[^']|'')*)'\s*(?:,|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnType:
+class ColumnType(Value, frozen=True):
     """One column type. ``length`` is characters, bytes, bits or fraction digits, as the base says; ``scale`` is
     decimal only."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Judgement(Enum):
@@ -25,8 +26,7 @@ class ProblemKind(Enum):
     HELD = "held"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """One check's word. ``reason`` has the shape ``replication-lag 7.2s > 5.0s on replica-2``.
 
     ``goes_back``: while readers are on the new column this takes them back. ``refusal``: the exit code of a REFUSE.
@@ -48,8 +48,7 @@ class Verdict:
         return self.judgement is Judgement.PASS
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something that no waiting mends: the phase is refused before anything is written."""
 
     kind: ProblemKind

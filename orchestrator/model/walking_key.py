@@ -7,7 +7,8 @@ compared exactly (floats), can be absent (NULL), or is not the whole value (pref
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, Index
 from orchestrator.model.types import Family
@@ -24,8 +25,7 @@ _NO_KEY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WalkingKey:
+class WalkingKey(Struct, frozen=True):
     """``columns`` empty: there is no usable key and ``problem`` says why."""
 
     columns: tuple[str, ...] = ()

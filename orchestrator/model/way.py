@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from orchestrator.model.value import Value
 
 Algorithm = Literal["INSTANT", "INPLACE", "COPY"]
 Lock = Literal["", "NONE", "SHARED"]
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Value, frozen=True):
     """``lock`` "" names none: the server refuses LOCK beside INSTANT (1221). ``row_version``: one of the table's few is
     used. ``rebuilds``: the whole table is written again, in place. ``reason``: why not a cheaper one."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 _DAY_MIN = 24 * 60
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """``opens_min`` and ``closes_min`` are minutes after midnight in ``zone``; it may pass midnight."""
 
     opens_min: int

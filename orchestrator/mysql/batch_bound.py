@@ -5,7 +5,7 @@ An estimate by the average row; a batch that is too large after all is refused b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.look.size import read_row_bytes
@@ -20,8 +20,7 @@ _LIMITS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LargestBatch:
+class LargestBatch(Struct, frozen=True):
     """``rows`` at most, because of ``reason``."""
 
     rows: int

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import Ambiguous, CannotSay
 from orchestrator.model.outcome import Outcome, Result, Seen
@@ -24,8 +26,7 @@ _ASK_THE_SHAPE = frozenset({1060, 1061, 1091, 1826, 1359, 1360})
 _ROUNDS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What the live table shows of a step. ``work`` is the next statement that it lacks; without one nothing of ours
     can mend it, and ``why`` says so in a sentence."""
 

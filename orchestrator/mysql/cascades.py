@@ -10,7 +10,9 @@ after the keys.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, ForeignKey, TableName
 from orchestrator.model.facts import Shape
@@ -26,8 +28,7 @@ _NOBODY = TableName("", "")
 CASCADE_LIMIT = 6575
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """A statement that passed without the new keys and fails with them. ``number``: the server's."""
 
     what: str
@@ -35,8 +36,7 @@ class Effect:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """``number`` 0: passed. ``of``: the table that the statement is about."""
 
     what: str

@@ -8,8 +8,9 @@ one with traffic ``differing`` looks again at what differs, until it is still or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigurationError, RunbookError
 from orchestrator.model.contract import Column
@@ -27,8 +28,7 @@ _CHUNK_ROWS = 100
 _ROUNDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(Struct, frozen=True):
     """``value`` is the XOR of the rows' SHA-256, 0 for no rows."""
 
     rows: int
@@ -41,8 +41,7 @@ class Digest:
 NOTHING = Digest(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One server's table, and the columns that count."""
 
     reader: Reader
@@ -121,8 +120,7 @@ def checksum(of: Side) -> Digest:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A row that is not the same on both sides. ``here`` and ``there`` say whether it is there at all."""
 
     key: Key

@@ -7,7 +7,8 @@ that somebody is writing are left out and asked for again, so that a look never 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.facts import MismatchClass
 from orchestrator.model.keys import Key
@@ -72,8 +73,7 @@ def keys_of_wrong(reader: Reader, question: Question, span: Span, limit_rows: in
     return listed(reader.space, span, question.wrong, question.class_sql, limit_rows, reader.tag)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparer:
+class Comparer(Struct, frozen=True):
     """Judges stretches that ``reader`` read with the question's counted conditions."""
 
     reader: Reader

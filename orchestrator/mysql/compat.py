@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Contract, TableName
@@ -43,8 +44,7 @@ from orchestrator.mysql.told import told
 _Key = tuple[Version, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
+class Statements(Struct, frozen=True):
     """``said``: by version. ``captured``: those of them that the server told: it took them, so one that cannot be
     prepared from the first was only written out wrong."""
 
@@ -66,8 +66,7 @@ _FIRST: dict[Version, ShapeName] = {"old": ShapeName.BEFORE, "new": ShapeName.EX
 _NAMED_IN = (ShapeName.EXPANDED, ShapeName.DROPPED)
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     """``fared``: by shape, version and text; ``names``: version and text → columns, in lower case; ``shapes``: of the
     copy."""
 

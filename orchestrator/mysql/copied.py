@@ -8,8 +8,9 @@ told from somebody else's; a table under the old one's name is data, unless its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.copying import CopyTables
@@ -76,8 +77,7 @@ class Kind(Enum):
     OLD = "the old table with its data"
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """One table that is there beside the real one. ``mark`` is ours in its comment, "" when nobody marked it."""
 
     table: TableName
@@ -91,8 +91,7 @@ class Left:
         return f"{self.table} ({self.kind.value}, about {self.rows_estimate} rows, since {self.created_at})"
 
 
-@dataclass(frozen=True, slots=True)
-class Swapping:
+class Swapping(Struct, frozen=True):
     """The session that swaps. ``holds``: it has its lock, else it waits for it. ``renames``: the rename waits for
     nothing but its end."""
 
@@ -101,8 +100,7 @@ class Swapping:
     renames: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ServerWay:
+class ServerWay(Struct, frozen=True):
     """How a tool reaches the server over TCP, and what it may use there."""
 
     port: int

@@ -7,7 +7,8 @@ sample row, elsewhere that of another row; of a foreign key what its parent hold
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, Contract
 from orchestrator.model.facts import Shape
@@ -24,8 +25,7 @@ Held = Mapping[str, str]
 _NOTHING = Wording("", "", (), frozenset(), frozenset(), False, False, False)
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """``text`` as it runs in the schema of the copies; ``arguments``: a literal for each ``?``; ``writes``: mapped
     columns that it names. ``problem``: why it cannot be run on a copy, "" when it can. ``counts``: the number of rows
     that it touches means something (not with REPLACE)."""
@@ -35,7 +35,7 @@ class Declared:
     writes: frozenset[str] = frozenset()
     problem: str = ""
     counts: bool = True
-    says: Wording = field(default=_NOTHING, compare=False)
+    says: Wording = _NOTHING
 
 
 def declared(contract: Contract, shape: Shape, held: Held) -> tuple[Declared, ...]:

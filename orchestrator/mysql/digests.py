@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.session import Session
@@ -28,8 +29,7 @@ _CUT = "..."
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """One kind of statement. ``text`` None: some that the server keeps no digest of. ``schema``: in which it was said,
     None without one. ``first`` and ``last``: when it was seen, by the server's clock in UTC. ``by``: accounts whose
     present sessions said it lately; there may be others."""
@@ -64,8 +64,7 @@ class Said:
         return NO_DIGEST if self.text is None else self.text[:160]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The columns (lower case) that one part of a statement stores: the INSERT's list, or what follows SET or ON
     DUPLICATE KEY UPDATE. ``every``: a list was not written, so all are stored. ``cut``: the text ends before the part
     does, so there may be others."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
@@ -29,8 +30,7 @@ _REFUSED_SIGNS = (
 _SAME_ANSWER = "an expression that gives the same for the same row, whoever asks and whenever"
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Struct, frozen=True):
     """An expression with its columns found.
 
     ``null_keeping``: it is NULL only when a column is. ``null_named``: it says itself when it is NULL. ``is_calm``: no

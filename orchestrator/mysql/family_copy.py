@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.facts import Shape
@@ -27,8 +29,7 @@ _TAKEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyCopy:
+class FamilyCopy(Struct, frozen=True):
     """``copies``: table of production → its copy, the rollout's own table first. ``shapes``: production as it is."""
 
     schema: str

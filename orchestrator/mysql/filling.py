@@ -7,8 +7,9 @@ that do not correspond are touched: what is unset is filled, and a conflict stop
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import Shape
@@ -23,16 +24,14 @@ _Mapping = PairSql | DerivedSql
 _Change = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """``written`` is computed from ``column``."""
 
     written: str
     column: Column
 
 
-@dataclass(frozen=True, slots=True)
-class FillRule:
+class FillRule(Struct, frozen=True):
     """``write`` is what happens to rows that are pending. A row for which ``blocked`` is 1 stops the pass before
     anything of its batch is written; ``problems`` say per mapping what is wrong with it. ``sources``: what each written
     column is computed from. ``wrong``: 1 for a row that does not hold what it should once it was filled: all that are
@@ -95,8 +94,7 @@ def _write(pending: Callable[[Ref], str], assignments: tuple[_Change, ...], shap
     return Write(pending(ref), pending(inner_ref), assignments, kept)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mending:
+class _Mending(Struct, frozen=True):
     """How one mapping is mended: ``forward`` and ``backward`` are conditions under which the new or the old column is
     written; without either, a row that does not correspond is a problem."""
 

@@ -7,7 +7,8 @@ whatever the value: what would (a cast of text that is no number) stands behind 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
@@ -22,8 +23,7 @@ _DATE_FORM = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _CLOCK_FORM = "( ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?)?$"
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """``value`` as the column takes it, and what must hold so that it is stored unchanged.
 
     ``implied``: a column that is equal to ``value`` shows by itself that the tests hold, and computing ``value`` never

@@ -7,7 +7,8 @@ own time-out: the watcher takes the statement back (``KILL QUERY``) as soon as i
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import RolloutError
 from orchestrator.mysql.errno import SERVER_LOST, Cure, ServerError
@@ -31,16 +32,14 @@ _LOOK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How long the statement may be PENDING before it is taken back: at first, and, for a build, at its last step."""
 
     first_s: float
     last_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(Struct, frozen=True):
     """How it ended. ``error`` None: the server says that it took effect. ``lost``: nobody heard the end.
 
     ``longest_pending_s`` is an upper bound, from the last look that saw nothing pending. ``build_s`` is the time

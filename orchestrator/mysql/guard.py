@@ -12,7 +12,9 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import Ambiguous, CannotSay
 from orchestrator.model.contract import TableName
@@ -43,8 +45,7 @@ _DOCTOR = "rollout doctor shows the exact GRANT"
 _NEXT = {1419: "as an administrator: SET PERSIST log_bin_trust_function_creators = 1; then the same command again"}
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(Struct, frozen=True):
     """A statement that works long between its first lock and its last. Nobody can pause that last step: it may be
     PENDING for ``final_lock_budget_s``; a build that is lost there is built again, ``tries`` times in all at most."""
 
@@ -52,8 +53,7 @@ class Build:
     tries: int
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusive:
+class Exclusive(Struct, frozen=True):
     """One statement, the tag in it by which it is found again, the tables whose locks meet its own, and the session
     variables (``pins``) that it needs for itself. ``window``: the hours for which it waits; None, as on the way back,
     waits for none."""
@@ -77,8 +77,7 @@ class Exclusive:
         return max(1, math.ceil(self.build.final_lock_budget_s)) if self.build is not None else 1
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """What the tries came to."""
 
     began_at: float

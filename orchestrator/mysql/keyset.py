@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.keys import Key, spread
 from orchestrator.model.types import Family
@@ -25,8 +27,7 @@ _READ_TARGETS = 3
 MOST_READ_ROWS = 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSize:
+class BatchSize(Struct, frozen=True):
     """How many rows the next batch may have, so that it takes ``target_s``: grows twofold at most, shrinks as it must.
 
     ``row_s`` is what reading one row cost of late, ``written_s`` what writing one did; None before it was measured.
@@ -84,8 +85,7 @@ class BatchSize:
         return replace(self, rows=max(1, min(rows, self.most_rows)))
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """Reads stretches of one key space; ``counted`` are conditions (0 or 1) over the row ``t``."""
 
     session: Session
@@ -127,8 +127,7 @@ class Reader:
         return int(self.session.query(counts(self.space, span, (), self.tag))[0][0])
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(Struct, frozen=True):
     """How a reading walk waits: ``wait`` gets seconds and a reason, and may raise to end the walk."""
 
     clock: Clock

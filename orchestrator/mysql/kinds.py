@@ -7,7 +7,9 @@ ddl, and needs no privilege.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
@@ -27,8 +29,7 @@ _NO_SCHEMA = 1046
 UTF8MB4 = "utf8mb4"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A set of values. ``low``/``high``: integers. ``precision``/``scale``: decimals; ``scale`` also: fraction digits.
 
     ``chars``: greatest length in characters (bytes for binary), None when it is not known. ``labels``: of an ENUM all

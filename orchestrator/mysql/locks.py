@@ -9,8 +9,9 @@ are LEFT JOINs, and nothing is filtered by what a row lacks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import BlockerKind, Holder
@@ -79,8 +80,7 @@ _TAGGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Lock:
+class _Lock(Struct, frozen=True):
     """One row of the look, in the order of its columns."""
 
     object_type: str
@@ -104,8 +104,7 @@ class _Lock:
     orphan_s: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Struct, frozen=True):
     """A statement of ours that the server still runs, whoever sent it and whether or not that client lives."""
 
     process_id: int

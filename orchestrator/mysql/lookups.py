@@ -8,7 +8,8 @@ it hangs on the data; for the shipped runbooks EXPLAIN is held to it on seeded t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Index
 from orchestrator.mysql.tokens import Token, TokenKind
@@ -20,8 +21,7 @@ _RANGED = frozenset({"<", ">", "<=", ">=", "BETWEEN", "LIKE"})
 _ENDS = frozenset({"GROUP", "ORDER", "LIMIT", "FOR", "HAVING", "LOCK", "UNION", "RETURNING"})
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """Names in lower case. ``equal``: columns held to values; ``ranged``: between values; ``ordered``: ORDER BY."""
 
     equal: frozenset[str] = frozenset()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.model.contract import Column
 from orchestrator.mysql.relation import Relation
@@ -12,16 +13,14 @@ from orchestrator.mysql.sql.mirror_trial import Case
 Row = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """Session settings of a client."""
 
     sql_mode: str
     time_zone: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """What one statement came to. ``number`` 0: it passed; ``rows``: the whole table afterwards, by its key."""
 
     case: Case
@@ -30,8 +29,7 @@ class Ran:
     rows: tuple[Row, ...] = ()
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """All of one run, by (setting, what). ``unfit``: (pair, statement) whose value went nowhere."""
 
     ran: dict[tuple[Setting, str], Ran] = field(default_factory=dict)
@@ -40,8 +38,7 @@ class Run:
     left_out: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A statement under one setting, and how the application would notice the mirror in it."""
 
     setting: Setting

@@ -7,8 +7,9 @@ second; none of them ever writes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from orchestrator.errors import RolloutError, ServerUnreachable
 from orchestrator.model.contract import Column, TableName
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
 LOOK_TIMEOUT_S = 5.0
 # A dead session shows at once and is worth another; a server that let us wait for an answer would do so again.
 _AT_ONCE_S = 1.0
-_DISK_EVERY_S = 5.0
-_SHAPE_EVERY_S = 5.0
+_KEPT_S = 5.0  # disk and shape change slowly
 _VALUES_MAX_ROWS = 2_000_000
 _VALUES_MAX_S = 30.0
 _BY_RECORD = frozenset({Need.SERVER, Need.MIRROR, Need.FLAG})
@@ -118,7 +118,7 @@ class MysqlObserver:
         self._shape, self._down = None, ""
         found: dict[str, Any] = self._standing() if needs & _BY_RECORD else {}
         found |= {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
-        return replace(Facts(), **found)
+        return Facts(**found)
 
     def _standing(self) -> dict[str, Any]:
         """What the record adds to the facts; a record that cannot be read makes nothing good."""
@@ -220,7 +220,7 @@ class MysqlObserver:
 
     def _read_disk(self, at: float) -> Reading[DiskFacts]:
         """A command of the user's may be slow: its answer is kept for some seconds, with the time when it was given."""
-        if self._disk is not None and at - self._disk.at < _DISK_EVERY_S:
+        if self._disk is not None and at - self._disk.at < _KEPT_S:
             return self._disk
         try:
             self._disk = Reading(at, read_disk(self._session(), self._site.runbook.limits.disk))
@@ -263,7 +263,7 @@ class MysqlObserver:
         """Triggers are read on every look; the table around them costs ten times as much, and a mirror that is whole
         with the table of a few seconds ago is whole."""
         at = self._site.clock.monotonic()
-        if self._around is not None and self._shape is None and at - self._around[0] < _SHAPE_EVERY_S:
+        if self._around is not None and self._shape is None and at - self._around[0] < _KEPT_S:
             triggers = read_triggers(session, self._site.runbook.table)
             facts = self._mirror_in(session, replace(self._around[1], triggers=triggers))
             if facts.intact:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, Mapping, Match, Winner
 from orchestrator.model.step import Truth
@@ -32,8 +33,7 @@ def _first_of(cases: Iterable[tuple[str, str]]) -> str:
     return "CASE " + " ".join(f"WHEN {c} THEN {then}" for c, then in cases) + " END"
 
 
-@dataclass(frozen=True, slots=True)
-class PairSql:
+class PairSql(Struct, frozen=True):
     """An old and a new column that are kept in step, ``n <=> f(o)`` and ``o <=> b(n)``."""
 
     mapping: Mapping
@@ -137,8 +137,7 @@ class PairSql:
         return some(f"NOT ({same(c, after(c.name), before(c.name))})" for c in columns)
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedSql:
+class DerivedSql(Struct, frozen=True):
     """A new column without a way back: filled once, or always ``f`` when it follows."""
 
     mapping: Mapping

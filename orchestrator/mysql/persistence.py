@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.mysql.errno import Cure, ServerError
@@ -24,8 +25,7 @@ def once(question: Callable[[], T]) -> T:
     return question()
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """``jitter`` gives a number in [0, 1). The n-th wait is between half of and the whole of ``first_s * 2**n``."""
 
     jitter: Callable[[], float]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, Invariant
 from orchestrator.model.facts import DROPPED
@@ -20,8 +21,7 @@ NOTED = frozenset({LOSSY, OTHER_FORM})
 _NOTED_UNIT = 2**32
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What is asked of each row ``t``. ``wrong`` is 0 or 1; ``classes`` are (mapping, SQL that names what is wrong, or
     NULL); ``noted`` are (class, mapping, SQL 0 or 1) that are counted without being wrong. A row that is ``fine`` is
     neither wrong nor noted, and costs no more than that one condition."""

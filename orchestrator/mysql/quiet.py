@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.model.blockers import KillPolicy
 from orchestrator.model.contract import TableName
@@ -29,8 +30,7 @@ _SHORT_SHARE = 0.1
 _GREATEST_SHORT_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """How long is waited in all, whom the wait may end, and the hours in which it may end at all."""
 
     max_wait_s: float

@@ -6,7 +6,7 @@ SQL text that is 0 or 1, never NULL. ``ref`` says how a column is written there 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Contract, Mapping
@@ -24,8 +24,7 @@ __all__ = ["MIRROR_PREFIX", "DerivedSql", "PairSql", "Ref", "Relation", "every",
 MIRROR_PREFIX = "_rollout_"
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Struct, frozen=True):
     """All mappings of one contract on one table. Every method that takes ``ref`` returns SQL that is 0 or 1."""
 
     pairs: tuple[PairSql, ...]

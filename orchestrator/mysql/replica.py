@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import Held, ServerUnreachable, UsageError
 from orchestrator.mysql.look.discovery import Address, find_replicas, split_address
@@ -44,8 +46,7 @@ def _is(address: Address, named: str) -> bool:
     return named == address.name or (host in address.hosts and (port == address.port or ":" not in named))
 
 
-@dataclass(frozen=True, slots=True)
-class CatchUp:
+class CatchUp(Struct, frozen=True):
     """``wait`` returns once the replica has everything that the primary had when it was called.
 
     ``go_on`` is asked between slices of half a second and may raise. Raises Held after ``limit_s``: a replica that

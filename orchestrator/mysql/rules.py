@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, Match
 from orchestrator.model.types import Family
@@ -73,8 +74,7 @@ def both(one: str | None, other: str | None) -> str | None:
     return f"({one}) AND ({other})"
 
 
-@dataclass(frozen=True, slots=True)
-class ConversionRule:
+class ConversionRule(Struct, frozen=True):
     """A copy or an expression. ``fitted`` renders the value and its tests over a reference.
 
     ``asked``: the expression whose NULL, when no source is NULL, means that it does not know the value; None when it
@@ -142,8 +142,7 @@ class ConversionRule:
         return "'lossy'"
 
 
-@dataclass(frozen=True, slots=True)
-class MapRule:
+class MapRule(Struct, frozen=True):
     """A value map. ``when``: (value, result) as literals, NULL apart; ``rest`` copies what is not named, or None."""
 
     target: Column

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import Held
 from orchestrator.model.contract import Column, Invariant
@@ -31,8 +32,7 @@ def _always(progress: Progress) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """How far a scan of values goes: to the end, or until ``max_rows`` are seen or ``max_s`` are over by ``clock``."""
 
     max_rows: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.facts import Shape

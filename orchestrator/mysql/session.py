@@ -11,11 +11,11 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pymysql
+from msgspec import Struct
 from pymysql.constants import CLIENT
 
 from orchestrator.errors import ConfigurationError, ServerUnreachable
@@ -58,8 +58,7 @@ def program_name(role: str) -> str:
     return f"rollout {role} {os.getpid()}@{socket.gethostname()}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResultField:
+class ResultField(Struct, frozen=True):
     """One column of a result as the protocol describes it; ``length`` is in bytes of the session's character set."""
 
     type_code: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
@@ -26,8 +27,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """What the statements of ``shape_statements`` gave, in their order."""
 
     table: list[Row]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.facts import Shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.session import Session
@@ -10,8 +10,7 @@ from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     settings: ServerSettings
     runbook: Runbook
     clock: Clock

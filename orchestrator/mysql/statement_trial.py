@@ -8,8 +8,10 @@ and not from the shape proves nothing, and is told from one that does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Contract
 from orchestrator.model.facts import Shape
@@ -38,8 +40,7 @@ _LEAVES_THE_COPY = frozenset(
 _RUN = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "TABLE", "VALUES"})
 
 
-@dataclass(frozen=True, slots=True)
-class Fared:
+class Fared(Struct, frozen=True):
     """What became of one statement. ``number`` 0: it passed. ``left_out``: why it was only prepared, or not even
     that."""
 

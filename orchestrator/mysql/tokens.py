@@ -7,9 +7,10 @@ parameters), so that one expression means one thing wherever it is rendered.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+
+from msgspec import Struct
 
 
 class TokenKind(Enum):
@@ -23,8 +24,7 @@ class TokenKind(Enum):
     OPERATOR = "operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     kind: TokenKind
     text: str
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
@@ -14,8 +15,7 @@ from orchestrator.mysql.literals import literal
 _NOW = re.compile(r"(?:CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(?:\(([0-6]?)\))?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Unset:
+class Unset(Struct, frozen=True):
     """``default``: the default's SQL where it is a literal. ``inserted``: what an INSERT without the column gives it,
     None when it must name the column. ``is_moment``: the moment of the INSERT."""
 

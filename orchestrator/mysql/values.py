@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import SOMEBODYS, Shape, ValueCount
@@ -23,8 +24,7 @@ _REST = "(other values)"
 _SAMPLE_ROWS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """What may be wrong with one mapping's value in a row ``t``. ``name`` is SQL: the class, or NULL; ``value`` is SQL:
     the value's first bytes as a binary string, so that values which only a collation thinks equal stay apart."""
 

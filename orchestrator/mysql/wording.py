@@ -7,7 +7,8 @@ column of the table is not judged here: the server tells that (``mysql.naming``)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.mysql.tokens import Token, TokenKind, tokenise
 
@@ -24,8 +25,7 @@ _AFTER_TABLE = frozenset(_CLAUSES.split())
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Struct, frozen=True):
     """Names in lower case. ``target``: the table that an INSERT or REPLACE writes. ``listed``: the columns that it
     lists, in order. ``writes``: all that is assigned; ``mentions``: every name at any other place.
 
@@ -42,8 +42,7 @@ class Wording:
     joins_naturally: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Positions among the words where a column stands that is stored. ``every``: a list was not written, so all are
     stored. ``cut``: the text ends before the part does, so there may be others."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.model.contract import Before, Column, ForeignKey, Index, TableName
 from orchestrator.model.types import Family
@@ -19,8 +20,7 @@ _ALIKE = 0.5
 _MOST_VALUES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Struct, frozen=True):
     """``values``: what lives in columns of few values, by lower-case name, each with its rows. ``statements``: seen on
     the server, without values. ``gone``: what the later shape has no more; nothing is dropped by a rollout."""
 

@@ -5,7 +5,7 @@ The documentation shows them, and a test runs them: an example that lint does no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BASE = """\
 apiVersion: rollout/v1
@@ -45,8 +45,7 @@ waivers:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Struct, frozen=True):
     """``good`` stands in BASE; with ``bad`` in its place the rule is broken."""
 
     good: str

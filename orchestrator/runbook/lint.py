@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.runbook import Runbook, Waiver
@@ -15,8 +16,7 @@ from orchestrator.runbook.rules import RULES, Breach, Rule, Severity
 from orchestrator.runbook.tree import Document, read_document
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One rule that is broken at one place. ``line`` is 0 for a runbook without its text. ``waiver``: what waives it
     now, None when nothing does."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Contract
 from orchestrator.runbook.difference import difference_lines
@@ -13,8 +14,7 @@ from orchestrator.runbook.sealed import Kind, read_sealed, sealed_text
 _LOCK = Kind("a lock that rollout freeze wrote", "freeze it again: rollout freeze")
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """A frozen contract; ``contract`` is its canonical form."""
 
     digest: str

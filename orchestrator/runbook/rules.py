@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from orchestrator.runbook.tree import Path
 
@@ -15,8 +16,7 @@ class Severity(Enum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """``waivable``: whether a waiver counts. What the tool's own correctness rests on cannot be waived."""
 
     id: str
@@ -27,8 +27,7 @@ class Rule:
     severity: Severity = Severity.ERROR
 
 
-@dataclass(frozen=True, slots=True)
-class Breach:
+class Breach(Struct, frozen=True):
     """A rule that is broken at one place of the file: at ``path``, or at ``line`` where no path leads to it."""
 
     rule: str

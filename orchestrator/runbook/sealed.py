@@ -7,15 +7,15 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.findings import FileFindings, Finding
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What such a file is, for what is said of one that is none: ``a lock that rollout freeze wrote``."""
 
     expected: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 from orchestrator.model.runbook import GateSpec, Runbook

@@ -7,10 +7,10 @@ read otherwise are findings with a line, never a silent choice, and no input can
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from msgspec import Struct, field
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
@@ -23,23 +23,20 @@ MAX_NODES = 50_000
 Path = tuple[str | int, ...]
 
 
-@dataclass(slots=True)
-class Scalar:
+class Scalar(Struct):
     line: int
     text: str
     plain: bool
     size: int = 1
 
 
-@dataclass(slots=True)
-class Items:
+class Items(Struct):
     line: int
     nodes: list[Node] = field(default_factory=list)
     size: int = 1
 
 
-@dataclass(slots=True)
-class Entries:
+class Entries(Struct):
     line: int
     pairs: list[tuple[Scalar, Node]] = field(default_factory=list)
     pending: Scalar | None = None
@@ -49,8 +46,7 @@ class Entries:
 Node = Scalar | Items | Entries
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """Plain values (dict, list, str, int, Decimal, bool, None), the line of each path, and what was odd on the way."""
 
     value: object

@@ -11,9 +11,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.model.keys import Key
 from orchestrator.mysql.application_session import ApplicationSession, Row
@@ -31,8 +32,7 @@ _TRIES = 8
 _KEPT_SETS = 60
 
 
-@dataclass(slots=True)
-class Setting:
+class Setting(Struct):
     """What all workers share. ``doubled``: what they say while they are asked to write both columns. ``windows`` are
     told of every wait; ``reads_break``: a fault that can be switched on."""
 
@@ -46,8 +46,7 @@ class Setting:
     compares_reads: threading.Event = field(default_factory=threading.Event)
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Struct):
     """One transaction in flight: what it wrote so far (``marks``: where each savepoint was set)."""
 
     writes: list[Write] = field(default_factory=list)
@@ -56,8 +55,7 @@ class _Run:
     committing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
+class Means(Struct, frozen=True):
     """What one worker has for itself. ``decide`` gives the flags; the old application's is always ``OLD``."""
 
     session: ApplicationSession

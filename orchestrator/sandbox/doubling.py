@@ -4,7 +4,8 @@ column of every pair beside it, and with the derived columns that nobody else fi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Copy
 from orchestrator.model.contract import Mapping as Mapped

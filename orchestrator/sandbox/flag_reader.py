@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from orchestrator.model.keys import Key, show_key
 from orchestrator.mysql.application_session import ApplicationSession
@@ -14,8 +15,7 @@ from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.sql import applications as sql
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What holds for one transaction, from its first statement to its end."""
 
     new_writes: bool = False

@@ -10,7 +10,6 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from orchestrator.sandbox.places import SandboxError, cache_folder
 _PROVIDER = "openfeature.contrib.provider.flagd"
 
 
-@dataclass(frozen=True, slots=True)
-class _Asking(Decision):
+class _Asking(Decision, frozen=True):
     """Which side an entity is on is what the provider says of its key."""
 
     ask: Callable[[str], bool] = lambda _: False

@@ -12,8 +12,9 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key, show_key
@@ -32,8 +33,7 @@ class Reads(Protocol):
     def query(self, sql: str, args: Sequence[object] = ()) -> list[tuple[Any, ...]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One value that is not what the acknowledged writes make it."""
 
     key: str

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
+
+from msgspec import Struct
 
 from orchestrator.model.contract import (
     Column,
@@ -99,15 +100,14 @@ def _plain(default: Default, column: Column) -> Value:
     return default.text
 
 
-@dataclass(frozen=True, slots=True)
-class PairModel:
+class PairModel(Struct, frozen=True):
     """One pair: both columns and both directions."""
 
     mapping: Mapping
     old: Column
     new: Column
-    forward: Expr = field(repr=False)
-    backward: Expr = field(repr=False)
+    forward: Expr
+    backward: Expr
 
     @property
     def names(self) -> tuple[str, str]:

@@ -11,10 +11,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import sh
+from msgspec import Struct
 
 from orchestrator.errors import RolloutError
 from orchestrator.sandbox import unpack
@@ -29,8 +29,7 @@ Version = tuple[int, int, int]
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Mysqld:
+class Mysqld(Struct, frozen=True):
     """A server program that was asked for its version and is fit for use."""
 
     path: Path
@@ -42,8 +41,7 @@ class Mysqld:
         return ".".join(map(str, self.version))
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(Struct, frozen=True):
     """A program that is there and cannot be used; ``seen`` is a phrase for a person."""
 
     path: Path

@@ -6,8 +6,9 @@ import json
 import shutil
 import socket
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.sandbox.mysqld import Mysqld, find_mysqld
 from orchestrator.sandbox.places import SandboxError, cache_folder
@@ -21,8 +22,7 @@ _SOCKET_BYTES = 100
 _PORT_TRIES = 5
 
 
-@dataclass(slots=True)
-class Pair:
+class Pair(Struct):
     """Two servers that we started. ``socket_folder`` is set when the folder's own path is too long for a socket."""
 
     primary: Server

@@ -6,8 +6,9 @@ A write whose COMMIT was not answered leaves two possible rows; from then on bot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.model.contract import ForeignKey
 from orchestrator.model.facts import Shape
@@ -20,8 +21,7 @@ from orchestrator.sandbox.statements import Kind, Statement, environment, with_v
 Possible = list[Image | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """One write statement on one row. ``row``: which of an INSERT's rows it is; ``existed``: an upsert updates it."""
 
     number: int
@@ -33,8 +33,7 @@ class Write:
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A moment from which the new columns follow from the old ones again. ``dropped``: they were dropped in between."""
 
     number: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
@@ -20,8 +21,7 @@ from orchestrator.sandbox.mapping import TableModel
 from orchestrator.sandbox.statements import Statement, parse
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One thing that an application does, in one transaction (``COMMIT`` inside begins the next one).
 
     ``autocommit``: no transaction around it; only for rows that nobody else writes. ``keep`` and ``take``: the values
@@ -37,8 +37,7 @@ class Operation:
     deletes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """A query in both forms. ``entity`` is the placeholder whose value decides between them. ``columns`` of the new
     form: where it gives both columns of a pair they are compared, row by row. ``released``: the new form after the
     release without the flag, which names no old column of a pair any more."""
@@ -52,8 +51,7 @@ class Read:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     reads: tuple[Read, ...]
     old: tuple[Operation, ...]
     new: tuple[Operation, ...]

@@ -9,8 +9,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.sandbox.places import SandboxError
 
@@ -20,8 +21,7 @@ _POLL_S = 0.02
 _PROTOCOL = 10
 
 
-@dataclass(slots=True)
-class Server:
+class Server(Struct):
     """A server of a pair. ``pid`` is the last one that we know of and may be gone; ``alive`` asks the machine."""
 
     name: str
@@ -30,8 +30,8 @@ class Server:
     socket: Path
     datadir: Path
     pid: int
-    argv: tuple[str, ...] = field(repr=False)
-    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False, compare=False)
+    argv: tuple[str, ...]
+    _process: subprocess.Popen[bytes] | None = None
 
     @property
     def log(self) -> Path:

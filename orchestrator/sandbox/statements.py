@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.sandbox.expression import Env, Expr, Reader
 from orchestrator.sandbox.tokens import tokens
@@ -29,8 +30,7 @@ class Kind(Enum):
     CONTROL = "control"
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """``inserted`` has one dictionary of expressions for each new row. ``rows`` are the row placeholders of the WHERE
     part; of an INSERT the first one in each row's values, which is the key (rows of other tables have none: ``''``)."""
 

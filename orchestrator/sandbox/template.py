@@ -6,10 +6,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import sh
+from msgspec import Struct
 
 from orchestrator.mysql.sql import applications as sql
 from orchestrator.sandbox.mysqld import Mysqld
@@ -19,8 +19,7 @@ _INITIALISE_TIMEOUT_S = 180
 REDO_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """An account of the sandbox. Its password is no secret: the servers listen on the loopback only."""
 
     user: str

@@ -13,10 +13,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import sh
+from msgspec import Struct
 
 from orchestrator.sandbox.places import SandboxError, locked
 
@@ -29,8 +29,7 @@ _KEYRINGS = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
 _OTHERWISE = "install MySQL 8.0.28 or newer yourself and set ROLLOUT_MYSQLD to its mysqld"
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     """How a Debian architecture names its folders."""
 
     triplet: str

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from random import Random
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column
 from orchestrator.model.facts import Shape
@@ -30,8 +31,7 @@ _CODECS = {
 _CONDENSED_FROM = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Condensed:
+class Condensed(Struct, frozen=True):
     """A long value, kept as its length and a 64-bit hash so that a ledger of many rows stays small."""
 
     length: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _STEP = 1.1
 _ERROR_TEXTS = 20
@@ -56,8 +57,7 @@ class Window:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficStats:
+class TrafficStats(Struct, frozen=True):
     """Figures since the start. ``errors``: database errors after the application's own retries; ``injected_errors``:
     faults of the new application that were switched on; ``stale_reads``: rows whose new columns did not correspond."""
 
@@ -76,8 +76,7 @@ class TrafficStats:
     p99_ms: float = 0.0
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """What one application counts. ``take_health`` gives requests and errors since the last call."""
 
     name: str

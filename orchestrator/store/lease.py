@@ -11,8 +11,9 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC
+
+from msgspec import Struct
 
 from orchestrator.errors import Fenced, LeaseTaken, RolloutError
 from orchestrator.model.state import Holder
@@ -25,8 +26,7 @@ from orchestrator.ports import Clock
 _CONFIRM_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(Struct, frozen=True):
     """Seconds. ``silence_s``: how long the main loop may be silent. ``dead_s``: how long a counter must stand still
     when the named lock does not say that its holder is gone. ``idle_s``: after which the server frees the lock of a
     frozen holder. ``answer_s``: how long the keeper waits for one answer. Not options: tests shorten them."""
@@ -39,8 +39,7 @@ class LeaseTimes:
     answer_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a lease lives: the state schema, the rollout, and how to get a session."""
 
     schema: str
@@ -54,8 +53,7 @@ class Place:
         return sql.lock_name(self.schema, self.id)
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(Struct):
     """What a contender has seen of a holder that has the named lock."""
 
     since: float

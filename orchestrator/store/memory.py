@@ -7,8 +7,10 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.errors import Fenced, Held, LeaseTaken, RolloutError
 from orchestrator.model.outcome import Progress
@@ -18,16 +20,14 @@ from orchestrator.store import codec
 from orchestrator.store.lease import LeaseTimes
 
 
-@dataclass(slots=True)
-class _Held:
+class _Held(Struct):
     """A lease row: who has it, and when that one last gave a sign of life."""
 
     holder: Holder
     alive_at: float
 
 
-@dataclass(slots=True)
-class _Room:
+class _Room(Struct):
     """All that is stored of one rollout, as text where the real store has text."""
 
     epoch: int = 0

@@ -10,9 +10,10 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, Fenced, Held, RolloutError, ServerUnreachable
 from orchestrator.model.outcome import Progress

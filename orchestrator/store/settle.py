@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.mysql.errno import Cure, ServerError
@@ -16,8 +17,7 @@ POLL_S = 0.2
 TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Settling:
+class Settling(Struct, frozen=True):
     """``answer_s``: how long the server is asked what became of a write whose answer did not come."""
 
     session: Callable[[], Session]

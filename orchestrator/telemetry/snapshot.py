@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Progress
@@ -11,8 +12,7 @@ from orchestrator.model.state import Record
 from orchestrator.model.stuck import Stuck
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """One rollout at a scrape. ``facts`` and ``stuck`` only of the one whose runbook we have; ``drift``: the rows that
     the last comparison found wrong, None before the first."""
 

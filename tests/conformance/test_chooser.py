@@ -6,11 +6,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from typing import NamedTuple
 
 import pymysql
 import pytest
+from msgspec.structs import replace
 from pymysql.cursors import Cursor
 
 from orchestrator.model.chooser import Ground, way_of

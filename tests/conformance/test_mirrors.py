@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.shadow import FlagMirrorDriver, TriggerDriver
 from orchestrator.model.contract import Contract, Mapping, TableName, ValueMap

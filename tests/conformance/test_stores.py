@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import Fenced, Held, LeaseTaken, RolloutError
 from orchestrator.model.outcome import Progress

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pymysql
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.model.blockers import KillPolicy

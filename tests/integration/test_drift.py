@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from orchestrator.app.drift import live_target, scratch_tables, table_on
 from orchestrator.app.stated import file_tables

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows import FillDriver
 from orchestrator.errors import ConfigurationError

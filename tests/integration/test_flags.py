@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, Fenced, Held
 from orchestrator.model.facts import FlagFacts

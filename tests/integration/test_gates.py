@@ -10,11 +10,11 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.reads.gates import Gates
 from orchestrator.model.gate import GateRun, GateWord

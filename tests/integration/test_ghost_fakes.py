@@ -6,10 +6,10 @@ import gc
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.ghost.binary import judge
 from orchestrator.errors import ConfigurationError

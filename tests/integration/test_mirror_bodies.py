@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableName, Unmapped, ValueMap, Winner

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.shadow import MirrorTrialDriver
 from orchestrator.model.contract import Contract, Copy, Expression, Mapping, TableName, ValueMap

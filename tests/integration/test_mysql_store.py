@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, ConfigurationError, Held, PrivilegeMissing, ServerUnreachable
 from orchestrator.model.outcome import Progress

@@ -10,9 +10,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl import NativeDdlDriver
 from orchestrator.model.contract import Column, Contract, Default, ForeignKey, Index, IndexPart, TableName

@@ -8,10 +8,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields, replace
 
 import orchestrator.mysql.observer as observer_module
 from orchestrator.checks import all_checks

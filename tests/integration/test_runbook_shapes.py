@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pymysql
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.app.drift import table_on
 from orchestrator.app.stated import file_tables, the_table

@@ -7,10 +7,10 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.mysql.session import Session

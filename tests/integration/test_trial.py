@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.trial import TrialDriver
 from orchestrator.model.contract import (

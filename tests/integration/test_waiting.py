@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.waiting import WaitDriver
 from orchestrator.model.contract import Contract, TableName

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from orchestrator.engine import Ended, Paused
 from orchestrator.errors import ConfigurationError, Held, PhaseFailed, RolloutError, UsageError
@@ -130,7 +131,7 @@ def test_a_leap_goes_to_the_last_percent_and_only_when_it_is_said() -> None:
 
 def test_why_a_command_was_typed_is_in_every_event_of_it() -> None:
     stage = Stage()
-    object.__setattr__(stage.parts, "reason", "ticket 4711")
+    force_setattr(stage.parts, "reason", "ticket 4711")
     stage.commands.next("ddl")
     assert {e.reason for e in stage.store.history("orders") if e.kind.value != "created"} == {"ticket 4711"}
 
@@ -328,14 +329,14 @@ def test_a_changed_contract_is_refused_and_a_changed_setting_is_noted() -> None:
     stage.commands.next("ddl")
     other = Stage(stage.world)
     other.store = stage.store
-    object.__setattr__(other.parts, "store", stage.store)
-    object.__setattr__(other.parts, "runbook", RUNBOOK.__class__(**{**_fields(RUNBOOK), "digest": "e" * 64}))
+    force_setattr(other.parts, "store", stage.store)
+    force_setattr(other.parts, "runbook", RUNBOOK.__class__(**{**_fields(RUNBOOK), "digest": "e" * 64}))
     with pytest.raises(RolloutError, match="differs"):
         other.commands.next(None)
-    object.__setattr__(other.parts, "runbook", RUNBOOK.__class__(**{**_fields(RUNBOOK), "text": "other hold"}))
+    force_setattr(other.parts, "runbook", RUNBOOK.__class__(**{**_fields(RUNBOOK), "text": "other hold"}))
     other.commands.next("backfill")
     assert "settings-changed" in other.events
 
 
 def _fields(runbook: object) -> dict[str, object]:
-    return {name: getattr(runbook, name) for name in runbook.__dataclass_fields__}  # type: ignore[attr-defined]
+    return {name: getattr(runbook, name) for name in runbook.__struct_fields__}  # type: ignore[attr-defined]

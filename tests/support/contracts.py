@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Before, Column, Contract, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import Shape

@@ -8,10 +8,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.drivers.ddl.ghost.binary import Binary, find

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import select
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.errors import RolloutError
 from orchestrator.model.state import EventKind

@@ -6,9 +6,11 @@ Only the engine is under test here; what drivers really do to MySQL has tests of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 import phases
 from orchestrator.engine import Commands, Parts

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import pytest
+from msgspec.structs import fields, replace
 
 from orchestrator.checks import all_checks
 from orchestrator.checks.contract_drift import ContractDrift

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.inspect import StructType, type_info
 
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
@@ -17,6 +18,7 @@ from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Event, EventKind, PhaseRecord, Record, State
 from orchestrator.model.step import Step, step_class, step_key
 from orchestrator.model.types import ColumnType
+from orchestrator.model.value import StepBase, Value
 from orchestrator.store import codec
 from tests.support.state import begin
 
@@ -71,9 +73,9 @@ events = st.builds(
 
 
 def test_every_kind_of_step_has_a_name_of_its_own() -> None:
-    names = [next(f.default for f in fields(kind) if f.name == "kind") for kind in KINDS]
+    names = [kind.__struct_config__.tag for kind in KINDS]
     assert len(names) == len(set(names)) > 15
-    assert all(is_dataclass(kind) for kind in KINDS)
+    assert all(issubclass(kind, StepBase) for kind in KINDS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -130,6 +132,23 @@ def test_what_only_a_newer_version_can_have_written_is_refused(changes: dict[str
     with pytest.raises(ConfigurationError) as refused:
         codec.decode_record(_changed(**changes))
     assert "newer" in refused.value.next
+
+
+@pytest.mark.parametrize("kind", [Record, Event, Progress, *KINDS], ids=lambda kind: kind.__name__)
+def test_no_part_of_the_state_takes_a_field_that_it_does_not_know(kind: type) -> None:
+    found = {info.cls for info in _structs(type_info(kind))}
+    assert kind in found
+    assert {cls.__name__ for cls in found if not issubclass(cls, Value)} == set()
+
+
+def _structs(info: object) -> Iterator[StructType]:
+    """Every structure that a value of that type may hold."""
+    if isinstance(info, StructType):
+        yield info
+    for name in getattr(info, "__struct_fields__", ()):
+        parts = getattr(info, name)
+        for part in parts if isinstance(parts, tuple) else (parts,):
+            yield from _structs(part)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3"])

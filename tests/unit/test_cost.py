@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from orchestrator.engine.budgets import budgets
 from orchestrator.model.blockers import KillPolicy

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
 from pathlib import Path
 from string import Formatter
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import fields, replace
 
 from orchestrator.adr.material import untranslated
 from orchestrator.adr.page import page
@@ -281,7 +281,7 @@ def test_durations_are_written_in_the_unit_that_keeps_them_whole() -> None:
 @pytest.mark.parametrize("language", sorted(WORDS))
 def test_every_step_that_a_record_can_show_has_its_words(language: str) -> None:
     shown = (*get_args(AddingStep), ProveForeignKey, CountDuplicates, GhostAlter)
-    assert {f.default for kind in shown for f in fields(kind) if f.name == "kind"} <= WORDS[language].steps.keys()
+    assert {str(kind.__struct_config__.tag) for kind in shown} <= WORDS[language].steps.keys()
 
 
 @pytest.mark.parametrize("language", sorted(WORDS))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.native import refused
 from orchestrator.model.chooser import Ground, choose, way_of, widens

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.waiting import _counts
 from orchestrator.model.contract import TableName

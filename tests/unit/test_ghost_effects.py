@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from orchestrator.engine.effects import settled
 from orchestrator.model.contract import Index, IndexPart, TableName

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, Default, Index, IndexPart, TableName
 from orchestrator.model.shape_diff import column_reasons, index_reasons
@@ -101,3 +102,12 @@ def test_a_prefix_as_long_as_its_column_is_none() -> None:
 
     assert index_reasons(index(32), index(None), SHAPE) == ()
     assert index_reasons(index(31), index(None), SHAPE)
+
+
+@pytest.mark.parametrize("note", ["after", "comment", "writer", "retire"])
+def test_what_is_only_told_to_people_makes_no_other_column(note: str) -> None:
+    column = Column("state", parse_type("varchar(20)"))
+    told = replace(column, **{note: "words"})
+    assert (told == column, told != column, hash(told) == hash(column)) == (True, False, True)
+    other = replace(column, null=False)
+    assert (other == column, other != column) == (False, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.standing import standing
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.model.state import EDGES, FORWARD, Event, EventKind, ForbiddenTransition, State, move
 from tests.support.state import begin

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.engine.effects import settled
 from orchestrator.errors import Held, LeaseTaken, PhaseFailed

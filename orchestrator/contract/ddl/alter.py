@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from orchestrator.contract.ddl.columns import charset_name, read_column, read_default
 from orchestrator.contract.ddl.cursor import Cursor, keywords

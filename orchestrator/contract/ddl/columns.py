@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.contract.ddl.cursor import Cursor
 from orchestrator.model.contract import Column, Default
@@ -24,8 +25,7 @@ _SPELT_OTHERWISE = {"INT1": "tinyint", "INT2": "smallint", "INT3": "mediumint", 
 }
 
 
-@dataclass(slots=True)
-class Defined:
+class Defined(Struct):
     """A column with what its definition says beside it. ``unique``, ``primary``: an index over it alone.
     ``checks``: name (or "") and clause. ``nulls_said``: NULL or NOT NULL was written."""
 

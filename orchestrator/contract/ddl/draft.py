@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import Shape
@@ -16,8 +18,7 @@ _COLLATIONS = {"utf8mb4": "utf8mb4_0900_ai_ci", "latin1": "latin1_swedish_ci", "
 DEFAULT_CHARSET = "utf8mb4"
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """``lines`` has the line of each thing by kind and lower-case name; ``served_by`` the name of the index that the
     server makes for a foreign key, should no other index serve it."""
 

@@ -8,7 +8,8 @@ equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.contract.ddl.alter import read_alter, table_option
 from orchestrator.contract.ddl.columns import read_column

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.findings import FileFindings, Finding
 from orchestrator.mysql.tokens import Token, TokenKind, token_at
@@ -29,8 +30,7 @@ _OF_TABLES = (
 _SPACING = (TokenKind.SPACE, TokenKind.COMMENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A token, the line that it stands on, and whether a blank stands before it (``NOW (`` is not ``NOW(``)."""
 
     token: Token

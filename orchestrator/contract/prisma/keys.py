@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.contract.prisma.columns import Unreadable, column_name
 from orchestrator.contract.prisma.syntax import Argument, Attribute, Block, Call, Number, Value
@@ -13,8 +14,7 @@ from orchestrator.model.walking_key import PRIMARY
 _LONGEST_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct, frozen=True):
     """The table of an implicit many-to-many relation."""
 
     table: TableName

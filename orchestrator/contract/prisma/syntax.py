@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
+
+from msgspec import Struct, field
 
 from orchestrator.model.findings import FileFindings, Finding
 
@@ -20,8 +21,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A bare word (``Cascade``) or a function (``now()``), with its arguments."""
 
     name: str
@@ -29,24 +29,21 @@ class Call:
     called: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     text: str
 
 
 Value = str | Number | Call | tuple["Value", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """``name`` is "" for one that is told by its place."""
 
     name: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Struct, frozen=True):
     """``@db.VarChar(40)`` has the name ``db.VarChar``."""
 
     name: str
@@ -63,8 +60,7 @@ class Attribute:
         return named if named is not None else self.given("")
 
 
-@dataclass(slots=True)
-class Field:
+class Field(Struct):
     """A field of a model, or a value of an enum (then ``type`` is ""). ``type`` of ``Unsupported("x")`` is ``x``."""
 
     name: str
@@ -79,8 +75,7 @@ class Field:
         return next((a for a in self.attributes if a.name == name), None)
 
 
-@dataclass(slots=True)
-class Block:
+class Block(Struct):
     kind: str
     name: str
     line: int

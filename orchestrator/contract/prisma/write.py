@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.model.contract import Before, Column, Contract, ForeignKey, Index, IndexPart, RenameWay, TableName
 from orchestrator.model.renaming import standing_after
@@ -60,8 +61,7 @@ _SCALARS = {
 HEAD = 'datasource db {\n  provider = "mysql"\n}\n\ngenerator client {\n  provider = "prisma-client-js"\n}\n'
 
 
-@dataclass(slots=True)
-class _Schema:
+class _Schema(Struct):
     """Names given so far, and the blocks beside the model."""
 
     model: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.cutover import CutOver
 from orchestrator.drivers.ddl.leftovers import Leftovers

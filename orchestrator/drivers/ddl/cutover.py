@@ -12,7 +12,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.marked import Copying
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind, goes_on
@@ -49,8 +51,7 @@ _ATTEMPT_WITHIN_S = 60.0
 _ENDS_WITHIN_S = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Watching:
+class _Watching(Struct, frozen=True):
     """A beat under which the run is watched, too, while we wait for a quiet moment."""
 
     run: CopyRun

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.copying import CopyChange, CopyTables
@@ -13,8 +14,7 @@ from orchestrator.mysql import copied
 from orchestrator.mysql.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Copying:
+class Copying(Struct, frozen=True):
     """One run: the change, the shape of the table before it, the run's mark, and the names of its tables. ``session``
     looks; nothing long runs on it."""
 

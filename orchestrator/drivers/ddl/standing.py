@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, ForeignKey, Index, TableName
 from orchestrator.model.facts import Shape, Trigger
@@ -31,8 +33,7 @@ from orchestrator.model.step import (
 T = TypeVar("T", Column, Index, Trigger)
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """``left`` is what must still be done, None when there is nothing or when ``problem`` says why it cannot be."""
 
     seen: Seen
@@ -77,8 +78,7 @@ def standing(step: ExclusiveDdlStep, shape: Shape | None) -> Standing:
             return _some(len(found), len(step.columns), replace(step, columns=found))
 
 
-@dataclass(frozen=True, slots=True)
-class CopyStanding:
+class CopyStanding(Struct, frozen=True):
     """As ``Standing``, for a change that a tool makes on a copy of the table, all of it at once."""
 
     seen: Seen

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.matrix import Failure
@@ -49,8 +51,7 @@ _EVER = datetime(1970, 1, 2)  # the server tells its moments without a zone, in 
 EFFECTS_RULE, CHAIN_RULE = "foreign-key-effects", "self-reference-cascade"
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     refusals: list[tuple[str, ServerError]] = field(default_factory=list)
     effects: tuple[Effect, ...] = ()
     otherwise: tuple[str, ...] = ()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Index
 from orchestrator.model.outcome import Outcome, Result

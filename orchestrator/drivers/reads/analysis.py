@@ -6,7 +6,8 @@ So the flag is renewed, and everybody is heard, while a gate looks at every row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.model.gate import GateRun, GateWord
 from orchestrator.model.runbook import PASSES

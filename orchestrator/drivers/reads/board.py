@@ -9,8 +9,9 @@ What a row can do and a board cannot: expire by itself. A lost watcher leaves re
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, Held, RolloutError
 from orchestrator.model.facts import Facts, FlagFacts, Need, Reading

@@ -6,7 +6,8 @@ The flags are a dead man's switch: while this driver watches it renews them; whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.drivers.reads.analysis import Analysis
 from orchestrator.model.gate import GateRun

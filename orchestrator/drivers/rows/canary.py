@@ -6,7 +6,9 @@ What fills wrongly, fills wrongly in a few hundred rows and stops there. The pas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.passes import FillPass, Halt, Work
 from orchestrator.model.facts import Position
@@ -28,8 +30,7 @@ _TRIES = 3
 _BETWEEN_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What the canary was: ``rows`` in ``places`` at ``rows_per_s``; ``size``: of a batch, as it was learned there."""
 
     rows: int

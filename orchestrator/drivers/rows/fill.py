@@ -8,8 +8,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.canary import canary
 from orchestrator.drivers.rows.gathering import Gathering
@@ -227,8 +229,7 @@ class FillDriver:
         return PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(Struct, frozen=True):
     """What is written, how it is read, and the table for which that was planned."""
 
     rule: FillRule

@@ -7,8 +7,10 @@ true, and the pass goes on from there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.gathering import Gathering
 from orchestrator.drivers.rows.listening import Ear, stopped
@@ -43,8 +45,7 @@ class Halt(Exception):
         self.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What does not change during a pass. ``tag`` goes into every statement."""
 
     reader: Reader

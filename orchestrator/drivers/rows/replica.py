@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.compare import CompareDriver, Ended, heed
 from orchestrator.drivers.rows.listening import Listening

@@ -8,7 +8,7 @@ stays so, the rarer it is tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 FIRST_WORKERS = 2
 GAIN = 1.05
@@ -17,8 +17,7 @@ _REST_WINDOWS = 16
 _MOST_REST_WINDOWS = 256
 
 
-@dataclass(slots=True)
-class Tuning:
+class Tuning(Struct):
     """Told of one window after the other. ``kept``: the workers before the try that is on; ``rest``: windows for which
     nothing is tried; ``base``: the rate that a try is held against; ``lowered``: fewer were tried, which is done once.
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.passes import FillPass
 from orchestrator.model.facts import Position
@@ -13,8 +15,7 @@ from orchestrator.ports import Clock
 _BETWEEN_ROUNDS_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Met:
+class Met(Struct, frozen=True):
     """Rows that were met, rows of these that were written, keys that stay locked."""
 
     rows: int

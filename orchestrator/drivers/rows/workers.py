@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.drivers.rows.listening import Listening, slowed_s
 from orchestrator.drivers.rows.passes import READ_ONLY, FillPass, Halt, Work, span_of

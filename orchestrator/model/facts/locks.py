@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class BlockerKind(Enum):
@@ -17,8 +18,7 @@ class BlockerKind(Enum):
     DDL = "another ALTER"
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Somebody who holds, or waits for, a metadata lock that an ALTER of the family must have."""
 
     kind: BlockerKind
@@ -40,8 +40,7 @@ class Holder:
         return f"{who} {does} {self.table} for {self.age_s:.0f} s, {self.kind.value}{idle}{last}"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Struct, frozen=True):
     process_id: int
     user: str
     host: str

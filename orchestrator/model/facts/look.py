@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.facts.locks import Holder, OpenTransaction
 from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, OldStatement
@@ -18,8 +18,7 @@ from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, Mi
 from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Everything one look brought back; a reading that was not asked for is None.
 
     ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.

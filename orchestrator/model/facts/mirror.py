@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Presence(Enum):
@@ -20,8 +21,7 @@ class Part(Enum):
     DOUBLE_WRITES = "double writes"
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorFacts:
+class MirrorFacts(Struct, frozen=True):
     """The parts that the mirror of the runbook's driver is made of, as they stand."""
 
     parts: tuple[tuple[Part, Presence], ...]
@@ -50,8 +50,7 @@ class MirrorFacts:
         return any(presence is not Presence.ABSENT for _, presence in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class OldStatement:
+class OldStatement(Struct, frozen=True):
     """One kind of statement that still needs old columns: it reads ``reads`` (``every``: all columns, without naming
     them) and stores ``stores``. Last seen ``age_s`` ago, ``count`` times in all, lately by ``by``. Sampled evidence."""
 
@@ -64,8 +63,7 @@ class OldStatement:
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FlagFacts:
+class FlagFacts(Struct, frozen=True):
     """The flag row as the server computes it; effective values are what an application gets by asking now.
 
     ``shown`` (new_writes, percent): what applications see where they do not ask the row; None where they do.

@@ -3,15 +3,15 @@ show it; it is never "good"."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class Reading(Struct, Generic[T], frozen=True):
     """A value seen at ``at`` (seconds, the tool's monotonic clock), or the reason why there is none."""
 
     at: float

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.facts.locks import Holder
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaFacts:
+class ReplicaFacts(Struct, frozen=True):
     """One replica. ``lag_s`` is our heartbeat's age there while we work, else the age of what is missing; None:
     cannot say.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 # The problem of a new column's value that neither the mapping nor the default explains.
 SOMEBODYS = "somebody's"
 
 
-@dataclass(frozen=True, slots=True)
-class ValueCount:
+class ValueCount(Struct, frozen=True):
     """One live value of an old column that a mapping does not know or that does not fit; keys are readable text."""
 
     mapping: str
@@ -19,8 +18,7 @@ class ValueCount:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class ValueScan:
+class ValueScan(Struct, frozen=True):
     """What the values that exist do to the mappings. ``complete`` is False when the scan was cut (time or rows)."""
 
     rows_scanned: int
@@ -32,8 +30,7 @@ class ValueScan:
 DROPPED = "dropped"
 
 
-@dataclass(frozen=True, slots=True)
-class MismatchClass:
+class MismatchClass(Struct, frozen=True):
     """``name``: missing, stale, unmapped, unfit, conflict, derived-empty, invariant:… (mismatches), or lossy-ok and
     other-form (counted only)."""
 
@@ -43,15 +40,13 @@ class MismatchClass:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DriftFacts:
+class DriftFacts(Struct, frozen=True):
     rows_compared: int
     mismatches: int
     classes: tuple[MismatchClass, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MeterFacts:
+class MeterFacts(Struct, frozen=True):
     """What going back would lose: rows whose new value the way back cannot carry, by class."""
 
     classes: tuple[MismatchClass, ...]
@@ -61,8 +56,7 @@ class MeterFacts:
         return sum(c.rows for c in self.classes)
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """How far a keyed pass has come. Keys are the typed text of ``model.keys``; None is the open end."""
 
     walk: int

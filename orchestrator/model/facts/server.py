@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
+class ServerFacts(Struct, frozen=True):
     """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for
     ever."""
 
@@ -32,14 +31,12 @@ class ServerFacts:
     online_log_max_bytes: int = 128 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFacts:
+class LoadFacts(Struct, frozen=True):
     threads_running: int
     history_list: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GateSample:
+class GateSample(Struct, frozen=True):
     """The last sample of one gate: its number, or why there is none; ``at`` as in Reading."""
 
     gate: str
@@ -48,14 +45,12 @@ class GateSample:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFacts:
+class DiskFacts(Struct, frozen=True):
     free_bytes: int | None
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPrivilege:
+class MissingPrivilege(Struct, frozen=True):
     """``stages``: what cannot be done without it; ``plan`` stands for every command that only looks."""
 
     privilege: str

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, ForeignKey, Index, TableName
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(Struct, frozen=True):
     name: str
     timing: str
     event: str
@@ -18,8 +17,7 @@ class Trigger:
     order: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking
     key. ``partitioned_by``: the expressions of its partitions, as the server shows them."""
 
@@ -57,14 +55,12 @@ class Shape:
         return (self.table, *(n for n in dict.fromkeys(names) if n != self.table))
 
 
-@dataclass(frozen=True, slots=True)
-class RowVersions:
+class RowVersions(Struct, frozen=True):
     used: int
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class SizeFacts:
+class SizeFacts(Struct, frozen=True):
     rows_estimate: int
     data_bytes: int
     index_bytes: int

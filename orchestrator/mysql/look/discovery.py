@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.copying import READER_IDS
 from orchestrator.model.runbook import ReplicaPolicy
@@ -18,8 +18,7 @@ _GROUP = (
 DEFAULT_PORT = 3306
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """Where a replica may be. ``uuid`` is "" when nobody told it; ``hosts`` are tried in order, none: nobody knows."""
 
     name: str

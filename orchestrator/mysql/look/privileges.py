@@ -6,7 +6,8 @@ Measured: ALTER alone is enough for every ALTER that we send but a foreign key, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MissingPrivilege
@@ -30,8 +31,7 @@ _ALL = (PLAN, *_ACTING)
 _MIRROR = ("shadow-write", ROLLBACK, FINISH)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     right: str
     why: str
     stages: tuple[str, ...]

@@ -7,9 +7,10 @@ an idle primary, and Seconds_Behind_Source is 0 on a replica that is cut off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Holder, ReplicaFacts
@@ -34,8 +35,7 @@ SELECT (SELECT MIN(APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP)
 _NEVER = datetime(1971, 1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """The primary at one moment. ``now`` is its own clock (UTC, naive), ``looked_at`` our monotonic one.
 
     ``beats_since`` is the first fresh heartbeat that this process saw, None when nobody works. ``transactions`` is ""
@@ -49,8 +49,7 @@ class Source:
     transactions: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The state schema, the rollout whose heartbeat counts, and the tables whose locks are asked for (or none)."""
 
     state_schema: str

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.errors import RolloutError
 from orchestrator.model.contract import TableName
@@ -31,8 +33,7 @@ _NO_ADDRESS = (
 )
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(Struct):
     """One replica: its session when there is one, and the look that is still under way."""
 
     address: Address
@@ -42,8 +43,7 @@ class _Watch:
     failed: bool = False
 
 
-@dataclass(slots=True)
-class Replicas:
+class Replicas(Struct):
     """Keeps sessions with all replicas. Not for two threads at once; ``close`` ends all sessions."""
 
     site: Site

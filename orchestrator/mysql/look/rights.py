@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.mysql.session import Session
 
@@ -15,8 +16,7 @@ _ON_COLUMNS = re.compile(r"\w[\w ]*\([^)]*\)")
 _ALL = "ALL PRIVILEGES"
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """Rights on ``*.*`` (both None), on a schema (a pattern), or on one table; never those on single columns."""
 
     rights: frozenset[str]
@@ -24,8 +24,7 @@ class _Given:
     table: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(Struct, frozen=True):
     """The account's rights. ``literal``: schema names in grants are no patterns (partial_revokes is on)."""
 
     given: tuple[_Given, ...]

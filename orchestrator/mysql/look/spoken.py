@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.captured import runnable
@@ -23,8 +23,7 @@ _SAID = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """``statements``: as they can be prepared, most often said first. ``left_out``: how many were cut by the server or
     do not show what stood in them."""
 

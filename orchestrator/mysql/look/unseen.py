@@ -6,7 +6,8 @@ Some views of the server are silently empty without a privilege; a reader asks f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
@@ -27,8 +28,7 @@ class Unseen(Exception):
         self.grant = grant
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """CURRENT_USER() in its two parts."""
 
     user: str

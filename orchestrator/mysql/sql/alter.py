@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.step import (

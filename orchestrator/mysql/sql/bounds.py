@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+
+from msgspec import Struct
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import TableName
@@ -27,15 +28,13 @@ _TEMPORAL = (Family.TEMPORAL, Family.TIME)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyColumn:
+class KeyColumn(Struct, frozen=True):
     name: str
     type: ColumnType
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpace:
+class KeySpace(Struct, frozen=True):
     """All possible keys of one table, in the order of the unique index that is walked."""
 
     table: TableName
@@ -47,8 +46,7 @@ class KeySpace:
         return tuple(c.name for c in self.columns)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """The keys behind ``lo`` up to and with ``hi``; None is the open end."""
 
     lo: Key | None = None

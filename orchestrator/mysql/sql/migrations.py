@@ -5,7 +5,7 @@ DDL commits by itself, so a step that was cut short is applied again: each state
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.mysql import quote
 from orchestrator.mysql.sql.state import Statement, at
@@ -14,8 +14,7 @@ _END = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_bin"
 LOCK = "rollout:install:"
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """``tables`` maps each new table to the text between its parentheses."""
 
     number: int

@@ -6,7 +6,8 @@ Every text is what an application could say under any sql_mode: literals without
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import Column, TableName, ValueMap
 from orchestrator.model.contract import Mapping as Pairing
@@ -24,8 +25,7 @@ FIRST, SECOND, FRESH = 1, 2, 6
 LOADED = (FRESH, FRESH + 1, FRESH + 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """``writes``: the mapped columns that it names, in lower case. ``inserts``: it may make rows, so that NULL and the
     default count as not given. ``counts``: the number of rows that it touched is the same with any trigger (where a
     column takes no NULL, the server counts a row that was made 0 or empty from NULL otherwise; and a REPLACE by the
@@ -38,8 +38,7 @@ class Case:
     counts: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The copy under trial. ``row(n)``: literals of one more row; ``where(n)``: its n-th row by its key."""
 
     table: TableName

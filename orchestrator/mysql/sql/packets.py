@@ -7,7 +7,8 @@ holder has raised the epoch or when the position is not the one that we counted 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.keys import Key
 from orchestrator.mysql import quote
@@ -20,8 +21,7 @@ from orchestrator.mysql.sql.rows import inner_ref, ref, source
 _WROTE = "@wrote = NOW(6)"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """What a batch does to rows that are ``pending``: ``assignments`` are (column, SQL) over the row ``t``.
 
     ``pending_inner`` is the same condition over the row that is being locked. ``kept`` are the columns that the server
@@ -34,8 +34,7 @@ class Write:
     kept: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """The position after the batch, and what was counted in it. ``pending`` 0: no row is written.
 
     ``keys``: the pending rows, where they are few; None: whatever is pending up to there. It is a name, such as
@@ -55,8 +54,7 @@ class Move:
         return f"{span} AND {self.keys if isinstance(self.keys, str) else among(space, self.keys, r)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """What a packet brought. ``fenced``: nothing was changed, because epoch, position or the server's role differ.
     ``write_s``: how long the rows took, by the server's clock; what a packet takes besides does not grow with them."""
 

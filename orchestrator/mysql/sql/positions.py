@@ -7,7 +7,9 @@ repeated nor skipped, and a process that lost its lease changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.facts import Position
@@ -18,8 +20,7 @@ from orchestrator.mysql.session import Row
 _COLUMNS = "walk, pass, range_no, lo, hi, position, epoch, rows_done, rows_changed, rows_skipped, done, rows_total"
 
 
-@dataclass(frozen=True, slots=True)
-class PassName:
+class PassName(Struct, frozen=True):
     """Which pass of which rollout; ``name`` is ``backfill``, ``sweep-1``, ``sweep-2`` …"""
 
     schema: str
@@ -41,8 +42,7 @@ class PassName:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """What must still hold when a batch commits: our epoch, and the position from which we counted.
 
     ``epoch`` is a name, such as ``:epoch``, only where a plan is shown."""

@@ -7,7 +7,8 @@ What the relation between old and new columns is, these texts do not know: they 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import Shape
@@ -40,8 +41,7 @@ def source(space: KeySpace, alias: str = ALIAS) -> str:
     return f"{quote.table(space.table)} AS {alias} FORCE INDEX ({quote.name(space.index)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """One span of keys that was read: its rows, and how many of them each counted condition holds for.
 
     ``keys``: those for which the first condition holds, where they were asked for."""

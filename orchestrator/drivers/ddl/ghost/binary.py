@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigurationError
 
@@ -21,8 +22,7 @@ _VERSION = re.compile(r"^v?(\d+)\.(\d+)\.(\d+)\b")
 _TIMEOUT_S = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Struct, frozen=True):
     path: Path
     version: tuple[int, int, int]
 

@@ -15,8 +15,9 @@ import signal
 import stat
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import TableName
@@ -28,8 +29,7 @@ USER, PASSWORD = "ROLLOUT_GH_OST_USER", "ROLLOUT_GH_OST_PASSWORD"
 _CONF = f"[client]\nuser=${{{USER}}}\npassword=${{{PASSWORD}}}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     folder: Path
     flag_name: str
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.model.copying import CopyStatus
 
@@ -26,8 +27,7 @@ _THROTTLED = "throttled, "
 _BY_US = "commanded by user"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One status line. ``total_rows`` 0: no estimate, so neither percent nor ETA mean anything. Times in seconds."""
 
     copied_rows: int
