@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.checks.reading import EVERY, ROWS, Given, given, holds, passes, unseen
+from orchestrator.checks.reading import EVERY, ROWS, Given, given, holds, passes, refuses, unseen
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits, ReplicaPolicy
 from orchestrator.model.verdict import Verdict
@@ -22,6 +22,14 @@ class ReplicationLag:
         got = given(self.name, facts.replicas, limits, now, limit)
         if not isinstance(got, Given):
             return got
+        if not got.value and self._policy.kind != "none":
+            # A reader that is hidden (a firewall, Aurora's own kind) looks like none, and would never slow us.
+            return refuses(
+                self.name,
+                "the primary has no replica that can be seen",
+                "a replica, or the runbook's word that there is none",
+                "name them, replicas: [HOST:PORT], or write replicas: {none: WHY} into the runbook",
+            )
         counted = [r for r in got.value if r.name not in self._policy.delayed]
         if not counted:
             return passes(self.name, self._none_counts(len(got.value)), limit)
@@ -41,4 +49,4 @@ class ReplicationLag:
     def _none_counts(self, watched: int) -> str:
         if self._policy.kind == "none":
             return f"no replica is watched: {self._policy.reason}"
-        return f"all {watched} replicas are named as delayed" if watched else "the primary has no replica"
+        return f"all {watched} replicas are named as delayed"

@@ -321,6 +321,14 @@ def test_no_replicas_by_decision_passes_with_the_reason() -> None:
         assert "development server" in verdict.seen
 
 
+@pytest.mark.parametrize("policy", [ReplicaPolicy(), ReplicaPolicy("list")])
+def test_no_replica_is_believed_only_when_the_runbook_says_so(policy: ReplicaPolicy) -> None:
+    """Case B88: one that nobody can see would show a lag of 0 and slow nothing."""
+    verdict = judge(ReplicationLag(policy), replicas=())
+    assert verdict.judgement is Judgement.REFUSE
+    assert "replicas: {none: WHY}" in verdict.next
+
+
 def test_a_reader_on_a_replica_holds_an_alter_and_a_replica_out_of_reach_too() -> None:
     held = replace(HEALTHY, holders=(replace(HOLDER, age_s=60.0),))
     verdict = judge(ReplicaLocks(), replica_locks=(HEALTHY, held))
