@@ -6,7 +6,21 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import back, backfill, bodies, command, contract, crowd, ddl, detection, ghost, mirror, stall, verify
+from benchmarks import (
+    back,
+    backfill,
+    bodies,
+    command,
+    contract,
+    crowd,
+    ddl,
+    detection,
+    ghost,
+    load,
+    mirror,
+    stall,
+    verify,
+)
 from benchmarks.figures import Figure, keep, show
 
 ALL: dict[str, Callable[[], Sequence[Figure]]] = {
@@ -34,8 +48,8 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "sweep": mirror.sweep,
     "demo": command.demo,
 }
-# A quarter of an hour and more: only when they are named.
-LONG: dict[str, Callable[[], Sequence[Figure]]] = {"backfill_growth": backfill.growth}
+# Many minutes: only when they are named.
+LONG: dict[str, Callable[[], Sequence[Figure]]] = {"backfill_growth": backfill.growth, "load": load.load}
 
 
 def main() -> None:
