@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 from orchestrator.model.facts import Shape
@@ -112,7 +111,7 @@ class Ground:
         tree["phases"]["shadow_write"]["driver"] = driver
         with path.open("w", encoding="utf-8") as file:
             yaml.dump(tree, file)
-        return replace(self, runbook=load(path))
+        return Ground(self.pair, load(path), self.shape, self.terminal)
 
     @property
     def table(self) -> str:
