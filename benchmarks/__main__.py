@@ -16,6 +16,7 @@ from benchmarks import (
     ddl,
     detection,
     ghost,
+    large,
     load,
     mirror,
     stall,
@@ -49,7 +50,11 @@ ALL: dict[str, Callable[[], Sequence[Figure]]] = {
     "demo": command.demo,
 }
 # Many minutes: only when they are named.
-LONG: dict[str, Callable[[], Sequence[Figure]]] = {"backfill_growth": backfill.growth, "load": load.load}
+LONG: dict[str, Callable[[], Sequence[Figure]]] = {
+    "backfill_growth": backfill.growth,
+    "load": load.load,
+    "walk_large": large.walk,
+}
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from orchestrator.sandbox.pair import Pair, start_pair
 from orchestrator.sandbox.template import OPERATOR
 from orchestrator.settings import ServerSettings
 
-_ROLLOUT = str(Path(sys.executable).with_name("rollout"))
+ROLLOUT = str(Path(sys.executable).with_name("rollout"))
 _CONNECTIONS, _THREADS = 200, 8
 _SHARE = 0.7
 _ROWS = 200_000
@@ -50,8 +50,9 @@ phases:
   shadow_write: {soak: 5s}
   read_switch: {percent: [50, 100], hold: 5s, gates: [drift]}
   verify: {soak: 5s}
+  rollback: {quiet: 5s}
 """
-_STAGES: tuple[tuple[str, ...], ...] = (
+STAGES: tuple[tuple[str, ...], ...] = (
     ("next", "--phase", "ddl"),
     ("next", "--phase", "backfill"),
     ("next", "--phase", "shadow-write"),
@@ -59,6 +60,22 @@ _STAGES: tuple[tuple[str, ...], ...] = (
     ("next", "--phase", "verify"),
     ("rollback",),
 )
+
+
+def write_runbook(folder: Path) -> None:
+    """The runbook of ``bench.orders``, to where ``environment`` looks for it."""
+    (folder / "load.yaml").write_text(_RUNBOOK, encoding="utf-8")
+
+
+def environment(pair: Pair, folder: Path) -> dict[str, str]:
+    """What the command needs to walk it."""
+    return os.environ | {
+        "ROLLOUT_HOST": pair.primary.host,
+        "ROLLOUT_PORT": str(pair.primary.port),
+        "ROLLOUT_USER": OPERATOR.user,
+        "ROLLOUT_PASSWORD": OPERATOR.password,
+        "ROLLOUT_RUNBOOK": str(folder / "load.yaml"),
+    }
 
 
 class _Crowd:
@@ -138,8 +155,9 @@ def load() -> Sequence[Figure]:
             settings = settings_of(pair.primary)
             with closing(Session(settings, role="bench", timeout_s=600.0)) as session:
                 make(session, settings, _ROWS, INDEXES)
-                session.execute("DELETE FROM _rollout.rollout")
+                session.execute("DROP DATABASE _rollout")
                 session.execute(f"SET GLOBAL max_connections = {2 * _CONNECTIONS}")
+            write_runbook(Path(folder))
             with _Crowd(settings) as crowd:
                 alone = _rate(crowd)
                 paced = _walked(crowd, pair, Path(folder), _SHARE * alone)
@@ -194,24 +212,15 @@ def _rate(crowd: _Crowd) -> float:
 
 def _walked(crowd: _Crowd, pair: Pair, folder: Path, rate: float) -> _Felt:
     """One walk through all stages and back under that rate."""
-    path = folder / "load.yaml"
-    path.write_text(_RUNBOOK, encoding="utf-8")
-    environment = os.environ | {
-        "ROLLOUT_HOST": pair.primary.host,
-        "ROLLOUT_PORT": str(pair.primary.port),
-        "ROLLOUT_USER": OPERATOR.user,
-        "ROLLOUT_PASSWORD": OPERATOR.password,
-        "ROLLOUT_RUNBOOK": str(path),
-    }
     crowd.rate = rate
     felt, pulse_s = _Felt(), _LEAST_PULSE_S
-    for stage in _STAGES:
+    for stage in STAGES:
         time.sleep(1.0)
         crowd.waits()
         time.sleep(pulse_s)
         bare = crowd.waits()
         began = time.monotonic()
-        subprocess.run([_ROLLOUT, *stage, "-y"], env=environment, check=True, capture_output=True)
+        subprocess.run([ROLLOUT, *stage, "-y"], env=environment(pair, folder), check=True, capture_output=True)
         ours = crowd.waits()
         pulse_s = min(max(time.monotonic() - began, _LEAST_PULSE_S), _MOST_PULSE_S)
         felt.add(stage[-1], bare, ours)

@@ -1,0 +1,61 @@
+"""A table of two million rows walked end to end by the installed command: seconds and peak memory of each stage, beside
+the same walk of a hundred thousand rows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.backfill import FEW_ROWS, INDEXES, MANY_ROWS, make, settings_of
+from benchmarks.figures import Figure
+from benchmarks.load import ROLLOUT, STAGES, environment, write_runbook
+from orchestrator.mysql.session import Session
+from orchestrator.sandbox.pair import Pair, start_pair
+
+
+def walk() -> Sequence[Figure]:
+    """The whole walk and back; one run each."""
+    with tempfile.TemporaryDirectory(prefix="bench-large-") as folder:
+        pair = start_pair(Path(folder) / "pair")
+        try:
+            write_runbook(Path(folder))
+            few, many = (_walked(pair, Path(folder), rows) for rows in (FEW_ROWS, MANY_ROWS))
+        finally:
+            pair.remove()
+    told = ", ".join(f"{stage} {seconds:.0f} s" for stage, (seconds, _) in many.items())
+    peaks = [max(peak for _, peak in side.values()) for side in (many, few)]
+    return (
+        Figure("walk_large", sum(s for s, _ in many.values()), "s", note=f"{MANY_ROWS:,} rows: {told}"),
+        Figure("walk_large_memory", peaks[0], "bytes", peaks[1], goal=1.05, note=f"÷ {FEW_ROWS:,} rows"),
+    )
+
+
+def _walked(pair: Pair, folder: Path, rows: int) -> dict[str, tuple[float, float]]:
+    """Seconds and peak bytes of each stage."""
+    settings = settings_of(pair.primary)
+    with closing(Session(settings, role="bench", timeout_s=1800.0)) as session:
+        make(session, settings, rows, INDEXES)
+        session.execute("DROP DATABASE _rollout")
+    found: dict[str, tuple[float, float]] = {}
+    for stage in STAGES:
+        began = time.monotonic()
+        process = subprocess.Popen(
+            [ROLLOUT, *stage, "-y"],
+            env=environment(pair, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        assert code == 0, f"{' '.join(stage)} ended with {code}"
+        found[stage[-1]] = time.monotonic() - began, usage.ru_maxrss * 1024.0
+        seconds, peak = found[stage[-1]]
+        sys.stderr.write(f"  {rows:,} rows, {stage[-1]}: {seconds:.1f} s, {peak / 2**20:.0f} MiB\n")
+    return found
