@@ -86,6 +86,15 @@ class Fenced(Held):
     code = "fenced"
 
 
+class Displaced(Fenced):
+    """Our lease cannot be kept for a reason that waiting does not mend (a demoted primary, another server, a state that
+    is gone, a right that is missing): it says that reason, with its exit code. Nothing more was written."""
+
+    def __init__(self, why: RolloutError) -> None:
+        super().__init__(why.seen, why.expected, why.next)
+        self.exit_code, self.code = why.exit_code, why.code
+
+
 class PhaseFailed(RolloutError):
     """A phase failed and what was promised for that case happened (paused or rolled back; ``seen`` says which)."""
 

@@ -41,8 +41,23 @@ class TlsSettings(Struct, frozen=True):
     key: str = ""
 
 
+class OneServer:
+    """Which server answers at an address, by the first that did; shared by all sessions of one command."""
+
+    __slots__ = ("_uuid",)
+
+    def __init__(self) -> None:
+        self._uuid = ""
+
+    def before(self, uuid: str) -> str:
+        """The server that answered before; ``uuid`` itself when it is the first."""
+        self._uuid = self._uuid or uuid
+        return self._uuid
+
+
 class ServerSettings(Struct, frozen=True):
-    """How to reach one server. A socket wins over host and port."""
+    """How to reach one server. A socket wins over host and port. ``one``: sessions that write must meet the server that
+    answered first; None: nobody looks."""
 
     host: str = "127.0.0.1"
     port: int = 3306
@@ -51,6 +66,7 @@ class ServerSettings(Struct, frozen=True):
     password: Secret = field(default_factory=lambda: Secret(""))
     tls: TlsSettings = field(default_factory=TlsSettings)
     state_schema: str = "_rollout"
+    one: OneServer | None = None
 
     @property
     def address(self) -> str:

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 import phases
 from orchestrator.app.watch import last_figure
@@ -52,7 +53,7 @@ from orchestrator.runbook.difference import explain_difference
 from orchestrator.runbook.lint import lint
 from orchestrator.runbook.proof import proof_problems, proof_said
 from orchestrator.sandbox.places import cache_folder
-from orchestrator.settings import ServerSettings
+from orchestrator.settings import OneServer, ServerSettings
 from orchestrator.store.mysql import MysqlStore
 from orchestrator.telemetry.notify import Notifier
 from orchestrator.telemetry.snapshot import Snapshot
@@ -130,6 +131,7 @@ class Surroundings(Struct, frozen=True):
 def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> App:
     """Everything for one rollout on one server. Opens no session yet, or only cheap ones; raises ServerUnreachable."""
     clock = SystemClock()
+    settings = replace(settings, one=OneServer())
     site = Site(settings, runbook, clock)
     store = MysqlStore(settings, clock)
     look = MysqlObserver(site, lambda: store.load(runbook.id), samples=lambda: samples.latest())

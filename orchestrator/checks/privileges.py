@@ -1,4 +1,4 @@
-"""What the account lacks is said before the first step, not found out in the middle of the third stage."""
+"""What the account lacks for a stage is said before its first step, and by ``plan`` and ``doctor`` for all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits
 from orchestrator.model.verdict import ProblemKind, Verdict
 
-_LIMIT = "every privilege that the stages and checks need"
+_LIMIT = "every privilege that the stage and its checks need"
 
 
 class Privileges:
@@ -20,7 +20,8 @@ class Privileges:
         got = given(self.name, facts.privileges, limits, now, _LIMIT)
         if not isinstance(got, Given):
             return got
-        if not got.value:
+        missing = [m for m in got.value if not facts.stage or facts.stage in m.stages]
+        if not missing:
             return passes(self.name, "none is missing", _LIMIT)
-        seen = "missing: " + "; ".join(f"{m.privilege} ({m.why})" for m in got.value)
-        return refuses(self.name, seen, _LIMIT, "\n".join(m.grant for m in got.value), ProblemKind.PRIVILEGE)
+        seen = "missing: " + "; ".join(f"{m.privilege} ({m.why})" for m in missing)
+        return refuses(self.name, seen, _LIMIT, "\n".join(m.grant for m in missing), ProblemKind.PRIVILEGE)

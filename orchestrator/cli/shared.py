@@ -167,12 +167,24 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
 
 
 def _leave(code: int) -> None:
-    """End the process with that code. A reader that went away (| head) is nothing wrong: what is unsaid stays so."""
+    """End the process with that code. A reader that went away (| head) is nothing wrong: what is unsaid stays so; a
+    disk that is full is told, and what was done is done."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            _tell(_unwritten(error), wants_json=False)
+            code = code or Exit.USAGE
     sys.exit(int(code))
+
+
+def _unwritten(error: OSError) -> UsageError:
+    return UsageError(
+        f"standard output cannot be written: {error.strerror}",
+        "room for what is printed; what the command did is done",
+        "rollout status says where it stands",
+    )
 
 
 def _tell(error: RolloutError, wants_json: bool) -> None:

@@ -15,7 +15,7 @@ from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.state import FORWARD, REPAIR, Event, EventKind, Record, State
-from orchestrator.model.step import Step, StepClass
+from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
 
@@ -83,13 +83,30 @@ class Entry:
                 "the server that the rollout began on",
                 "point rollout at that server; after a failover look at rollout history first",
             )
+        self._known_mirror(record, phase)
         if phase.name == "rollback":
             problems = phase.problems(self._p.runbook, facts, record)
         else:
-            refusals = refused(self._p.judge.before(StepClass.EXCLUSIVE)) if phase.name in _WRITES else ()
-            problems = (*self.findings(record), *refusals, *phase.problems(self._p.runbook, facts, record))
+            due = self._p.judge.before(StepClass.EXCLUSIVE, stage=phase.name) if phase.name in _WRITES else ()
+            problems = (*self.findings(record), *refused(due), *phase.problems(self._p.runbook, facts, record))
         if problems:
             raise refusal(tuple(problems))
+
+    def _known_mirror(self, record: Record, phase: Phase) -> None:
+        """Triggers of ours that the record knows nothing of: the state is younger than they are, or was put back from a
+        backup. What it then takes for the truth may be old: a sweep would write over what new applications wrote."""
+        ours = record.mirror or record.mirror_due or isinstance(record.intent, InstallTrigger | RaiseDoubleWrites)
+        if ours or phase.name not in _WRITES:
+            return
+        mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
+        if mirror is not None and mirror.value is not None and mirror.value.stands:
+            parts = ", ".join(part.value for part in mirror.value.standing)
+            raise ConfigurationError(
+                f"the mirror stands on {record.table} ({parts}); the record (revision {record.revision}) knows of none",
+                "the state that belongs to this table: both columns may have been written since",
+                "put the state schema back as it was last; or, when nobody wrote a new column, drop those triggers,"
+                " then the same command again",
+            )
 
     def findings(self, record: Record) -> Sequence[Problem]:
         """What the runbook's text shows to be wrong. It keeps a rollout from beginning, and holds up none that has."""

@@ -29,7 +29,7 @@ def wait_for_checks(judge: Judge, clock: Clock, watcher: Watcher, pulse: Pulse, 
         asked = pulse.requested()
         if asked is not None:
             return Outcome(Result.PAUSED, asked.reason)
-        bad = [v for v in judge.before(step_class(step), *pulse.besides) if not v.good]
+        bad = [v for v in judge.before(step_class(step), *pulse.besides, stage=pulse.record.phase) if not v.good]
         if not bad:
             return None
         if pulse.may_go_back and any(v.goes_back and v.judgement is not Judgement.UNSEEN for v in bad):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, RunbookError
 from orchestrator.model.facts import Need
@@ -30,8 +31,9 @@ class Judge(Struct, frozen=True):
     observer: Observer
     clock: Clock
 
-    def before(self, *of: StepClass) -> tuple[Verdict, ...]:
-        return self._judge(c for c in self.checks if not c.before.isdisjoint(of))
+    def before(self, *of: StepClass, stage: str = "") -> tuple[Verdict, ...]:
+        """``stage``: the one that is about to work; without it, what is demanded by stage is demanded for all."""
+        return self._judge((c for c in self.checks if not c.before.isdisjoint(of)), stage)
 
     def during(self, *of: StepClass) -> tuple[Verdict, ...]:
         return self._judge(c for c in self.checks if not c.during.isdisjoint(of))
@@ -43,12 +45,12 @@ class Judge(Struct, frozen=True):
     def everything(self) -> tuple[Verdict, ...]:
         return self._judge(self.checks)
 
-    def _judge(self, due: Iterable[Check]) -> tuple[Verdict, ...]:
+    def _judge(self, due: Iterable[Check], stage: str = "") -> tuple[Verdict, ...]:
         checks = tuple(due)
         needs = frozenset(need for check in checks for need in check.needs)
         if not needs:
             return ()
-        facts = self.observer.look(needs)
+        facts = replace(self.observer.look(needs), stage=stage)
         now = self.clock.monotonic()
         return tuple(check.judge(facts, self.limits, now) for check in checks)
 

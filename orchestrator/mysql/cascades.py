@@ -18,7 +18,8 @@ from orchestrator.model.contract import Column, ForeignKey, TableName
 from orchestrator.model.facts import Shape
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.family_copy import FamilyCopy
-from orchestrator.mysql.session import SQL_MODE, Session
+from orchestrator.mysql.pinned import SQL_MODE
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import family_copy as sql
 
 _CHAIN = 4

@@ -7,7 +7,8 @@ from orchestrator.model.matrix import RUNS, Failure, ShapeName, Version
 from orchestrator.mysql.compat import declared_statements
 from orchestrator.mysql.family_copy import FamilyCopy
 from orchestrator.mysql.mirror_trial import lay_triggers
-from orchestrator.mysql.session import SQL_MODE, Session
+from orchestrator.mysql.pinned import SQL_MODE
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.sql.mirror import drop_trigger
 from orchestrator.mysql.statement_trial import Fared, Judged, StatementTrial, judged

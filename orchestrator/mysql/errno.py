@@ -33,7 +33,7 @@ _CURES: dict[int, Cure] = (
 )
 PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1095, 1401, 1419, 1410})
 # What stops a batch and is no row's fault: a full or broken disk, a table, column, function or definer that is missing.
-_OF_NO_ROW = frozenset({3, 28, 1021, 1026, 1030, 1036, 1054, 1114, 1146, 1305, 1449, 3675}) | PRIVILEGE
+_OF_NO_ROW = frozenset({3, 28, 1021, 1026, 1030, 1036, 1049, 1054, 1114, 1146, 1305, 1449, 3675}) | PRIVILEGE
 # These quote a value of the row in their text, first of all in single quotes.
 _QUOTES_A_VALUE = frozenset({1062, 1292, 1366, 1367, 1411, 1525, 1586, 1859, 3140, 3141, 3156, 3903})
 _QUOTED = re.compile(r"""(?:: )?['"].*['"](?= for (?:key|column) )|['"].*$""", re.DOTALL)

@@ -158,7 +158,7 @@ class MysqlFlags:
 
     def _ready(self) -> Session:
         if self._session is None:
-            self._session = Session(self._settings, role="flags", timeout_s=self._timeout_s)
+            self._session = Session(self._settings, role="flags", timeout_s=self._timeout_s, roams=True)
         return self._session
 
 

@@ -165,6 +165,7 @@ class Guard:
             # whoever takes over ends the sessions that he finds.
             session.ensure()
             beat(Progress(unit="", note="about to ask for the lock", elapsed_s=clock.monotonic() - tally.began_at))
+            session.heed_role()
             flight = Flight(work.statement, session, watch, self._patience(work), clock)
             asked = self._accompany(flight, beat, tally)
             landing = flight.landing()

@@ -175,7 +175,7 @@ class MysqlObserver:
         if self._down:
             raise Unseen(self._down)
         if self._looking is None:
-            self._looking = self._site.connect("observer", LOOK_TIMEOUT_S)
+            self._looking = self._site.connect("observer", LOOK_TIMEOUT_S, roams=True)
         if self._account is None:
             self._account = read_account(self._looking)
         return self._looking

@@ -22,34 +22,16 @@ from orchestrator.errors import ConfigurationError, ServerUnreachable
 from orchestrator.mysql import tls
 from orchestrator.mysql.driver import driver_errors
 from orchestrator.mysql.errno import LOGIN, SERVER_LOST, ServerError
+from orchestrator.mysql.pinned import pin_all, refuse_another
 from orchestrator.mysql.sending import SendingConnection
 from orchestrator.settings import ServerSettings
 
 Row = tuple[Any, ...]
 _UNSIGNED_FLAG = 32
 _BINARY_CHARSET = 63
-# Division by zero is NULL here as in the triggers, which run under no mode at all: what they call unmapped, we do too.
-SQL_MODE = "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"
 _IDLE_S = 5.0
-_PINS: dict[str, str | int] = {
-    "sql_mode": SQL_MODE,
-    "time_zone": "+00:00",
-    "lock_wait_timeout": 1,
-    "innodb_lock_wait_timeout": 2,
-    "wait_timeout": 20,
-    "transaction_isolation": "READ-COMMITTED",
-    "autocommit": 1,
-    "foreign_key_checks": 1,
-    "unique_checks": 1,
-    "group_concat_max_len": 1_048_576,
-    "show_gipk_in_create_table_and_information_schema": 1,
-    "sql_safe_updates": 0,
-    "sql_select_limit": 18_446_744_073_709_551_615,
-    "max_execution_time": 0,
-    "explain_format": "TRADITIONAL",
-}
-# Not known to every version from 8.0.28 on, the newest first; left out where the server says 1193.
-_OPTIONAL = ("explain_format", "show_gipk_in_create_table_and_information_schema")
+# read_only stops no privileged account; after this the session's transactions and DDL end with 1792 where it is on.
+_HEED_ROLE = "SET SESSION transaction_read_only = @@GLOBAL.read_only"
 
 
 def program_name(role: str) -> str:
@@ -69,11 +51,13 @@ class ResultField(Struct, frozen=True):
 
 
 class Session:
-    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``. ``sends``: the one file
-    of this machine that LOAD DATA LOCAL may send.
+    """A pinned session. All errors are ``ServerError``; opening raises ``ServerUnreachable``, and ConfigurationError
+    for a server, or a way to it, that cannot be used. ``sends``: the one file of this machine that LOAD DATA LOCAL may
+    send.
 
-    ``reopens`` False: only ``ensure`` opens it again, so that nothing is said on a connection younger than the last
-    look at whether we may.
+    ``roams``: it goes on with another server that answers at the address: one that only looks, and those of the state
+    and the flags, which fail over with the data. ``reopens`` False: only ``ensure`` opens it again, so that nothing is
+    said on a connection younger than the last look at whether we may.
     """
 
     def __init__(
@@ -84,6 +68,7 @@ class Session:
         timeout_s: float = 30.0,
         sends: str = "",
         reopens: bool = True,
+        roams: bool = False,
     ) -> None:
         self._settings = settings
         self._role = role
@@ -93,6 +78,7 @@ class Session:
         self._extra: dict[str, str | int] = {}
         self._sends = sends
         self._reopens = reopens
+        self._roams = roams
         self._open()
 
     @property
@@ -111,6 +97,10 @@ class Session:
     def ensure(self) -> None:
         """Open it again when the server closed it meanwhile. Raises ServerUnreachable."""
         self._opened()
+
+    def heed_role(self) -> None:
+        """Whatever is said next is refused (1792) when the server is read-only, also to a privileged account."""
+        self.execute(_HEED_ROLE)
 
     def pin(self, variable: str, value: str | int) -> None:
         """Set a session variable now and after every reconnect."""
@@ -164,12 +154,16 @@ class Session:
         """Send all statements as one packet; the rows of each (empty for those that give none).
 
         On any error the transaction that the packet may have left open is rolled back before the error is raised; when
-        even that cannot be done the session is closed, which rolls it back on the server.
+        even that cannot be done the session is closed, which rolls it back on the server. One that begins a transaction
+        heeds the server's role.
         """
         results: list[list[Row]] = []
+        heeding = (_HEED_ROLE,) if statements[0] == "START TRANSACTION" else ()
         try:
             with self._errors(), self._ready().cursor() as cursor:
-                cursor.execute(";\n".join(statements))
+                cursor.execute(";\n".join((*heeding, *statements)))
+                if heeding:
+                    cursor.nextset()
                 results.append(list(cursor.fetchall()))
                 while cursor.nextset():
                     results.append(list(cursor.fetchall()))
@@ -228,11 +222,15 @@ class Session:
                     raise
                 self._connection = self._connected({"ssl_disabled": True})
             self._used_at = time.monotonic()
-            self._refuse_other_kinds()
-            self._pin_all()
+            uuid = pin_all(self._connection, s, self._extra)
+            if not self._roams:
+                refuse_another(s, uuid)
         except (pymysql.err.MySQLError, OSError) as error:
             self.close()
             raise _unreachable(s, error) from None
+        except ConfigurationError:
+            self.close()
+            raise
 
     def _connected(self, encryption: dict[str, Any]) -> Any:
         s = self._settings
@@ -252,38 +250,6 @@ class Session:
             **where,
             **encryption,
         )
-
-    def _refuse_other_kinds(self) -> None:
-        """MariaDB greets with its name, and would refuse some pins in words that say nothing of that."""
-        greeting = str(self._connection.get_server_info())
-        if "mariadb" in greeting.lower():
-            self.close()
-            raise ConfigurationError(
-                f"{self._settings.address} is MariaDB ({greeting.removeprefix('5.5.5-')})",
-                "MySQL 8.0.28 or newer",
-                "point rollout at a MySQL server; MariaDB is not supported",
-            )
-
-    def _pin_all(self) -> None:
-        with self._connection.cursor() as cursor:
-            for unknown in range(len(_OPTIONAL) + 1):
-                pins = {k: v for k, v in (_PINS | self._extra).items() if k not in _OPTIONAL[:unknown]}
-                try:
-                    # All of them in one round trip, or none.
-                    cursor.execute("SET " + ", ".join(f"SESSION {k} = %s" for k in pins), tuple(pins.values()))
-                    break
-                except pymysql.err.MySQLError as error:
-                    if error.args[0] not in (1193, 1238) or unknown == len(_OPTIONAL):
-                        raise
-            cursor.execute("SELECT @@sql_mode, @@time_zone, @@lock_wait_timeout, @@character_set_connection")
-            mode, zone, wait, charset = cursor.fetchone()
-        wanted = {*str((_PINS | self._extra)["sql_mode"]).split(",")} - {""}
-        if {*mode.split(",")} - {""} != wanted or zone != "+00:00" or charset != "utf8mb4" or int(wait) < 1:
-            raise ConfigurationError(
-                f"the session has sql_mode {mode}, time zone {zone}, character set {charset}",
-                "a session that takes the settings it is given",
-                "look for a proxy between rollout and the server that changes session settings",
-            )
 
 
 def _unreachable(settings: ServerSettings, error: Exception) -> ServerUnreachable:

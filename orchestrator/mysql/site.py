@@ -15,10 +15,13 @@ class Site(Struct, frozen=True):
     runbook: Runbook
     clock: Clock
 
-    def connect(self, role: str, timeout_s: float = 30.0, *, sends: str = "", reopens: bool = True) -> Session:
+    def connect(
+        self, role: str, timeout_s: float = 30.0, *, sends: str = "", reopens: bool = True, roams: bool = False
+    ) -> Session:
         """A new pinned session; ``role`` shows in the server's session list. ``sends``: the file that it may send.
-        ``reopens`` False: for what no epoch fences. Raises ServerUnreachable."""
-        return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends, reopens=reopens)
+        ``reopens`` False: for what no epoch fences. ``roams``: for what only looks. Raises ServerUnreachable,
+        ConfigurationError."""
+        return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends, reopens=reopens, roams=roams)
 
     def tag(self, step: str) -> str:
         """The comment by which a statement of ours is found again, also after our death."""

@@ -50,6 +50,7 @@ def _version(session: Session, schema: str) -> int:
 
 
 def _migrate(session: Session, schema: str) -> None:
+    session.heed_role()
     if rows(session, migrations.take_lock(schema))[0][0] != 1:
         raise Held(
             f"somebody else installs the state schema {schema}",

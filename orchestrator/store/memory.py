@@ -17,7 +17,7 @@ from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Event, Holder, Record, Request, State
 from orchestrator.ports import Clock
 from orchestrator.store import codec
-from orchestrator.store.lease import LeaseTimes
+from orchestrator.store.place import LeaseTimes
 
 
 class _Held(Struct):

@@ -24,7 +24,7 @@ from orchestrator.mysql.sql import state as sql
 from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told_of_state
 from orchestrator.ports import Clock, Lease
 from orchestrator.settings import ServerSettings
-from orchestrator.store import codec, journal, lease
+from orchestrator.store import codec, journal, lease, place
 from orchestrator.store.install import install, refuse_newer
 from orchestrator.store.settle import POLL_S, TRIES, Settling
 
@@ -42,14 +42,14 @@ class MysqlStore:
         settings: ServerSettings,
         clock: Clock,
         *,
-        times: lease.LeaseTimes | None = None,
+        times: place.LeaseTimes | None = None,
         timeout_s: float = 10.0,
         journal_path: Path | None = None,
     ) -> None:
         self._settings = settings
         self._schema = settings.state_schema
         self._clock = clock
-        self._times = times or lease.LeaseTimes()
+        self._times = times or place.LeaseTimes()
         self._timeout_s = timeout_s
         self._journal = journal_path
         self._sessions: dict[str, Session] = {}
@@ -106,7 +106,7 @@ class MysqlStore:
         statement = sql.write_progress(self._schema, id, epoch, codec.encode_progress(progress))
         try:
             with self._locks["progress"]:
-                rows(self._session("progress", _PROGRESS_ANSWER_S), statement)
+                packet(self._session("progress", _PROGRESS_ANSWER_S), (sql.START, statement, sql.COMMIT))
         except (ServerError, ServerUnreachable):
             self._no_progress_until = self._clock.monotonic() + _PROGRESS_PAUSE_S
 
@@ -116,7 +116,7 @@ class MysqlStore:
 
     def ask(self, id: str, request: Request | None) -> None:
         doing = f"leaving a request for {id}" if request else f"clearing the request to {id}"
-        self._repeat((sql.ask(self._schema, id, request),), doing)
+        self._repeat((sql.START, sql.ask(self._schema, id, request), sql.COMMIT), doing)
 
     def asked(self, id: str) -> Request | None:
         found = self._read(sql.asked(self._schema, id))
@@ -135,7 +135,7 @@ class MysqlStore:
             raise self._told(error, f"reading the lease of {id}", writes=False) from error
 
     def lease(self, id: str, who: str, reason: str = "") -> AbstractContextManager[Lease]:
-        return lease.hold(lease.Place(self._schema, id, self._connect, self._clock, self._times), who, reason)
+        return lease.hold(place.Place(self._schema, id, self._connect, self._clock, self._times), who, reason)
 
     def bump_epoch(self, id: str) -> int:
         for left in reversed(range(TRIES)):
@@ -237,7 +237,7 @@ class MysqlStore:
         return self._sessions[role]
 
     def _connect(self, role: str, timeout_s: float) -> Session:
-        return Session(self._settings, role=role, timeout_s=timeout_s)
+        return Session(self._settings, role=role, timeout_s=timeout_s, roams=True)
 
 
 def _record(row: Row) -> Record:

@@ -9,9 +9,9 @@ import pytest
 
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.ports import Store
-from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.memory import MemoryStore
 from orchestrator.store.mysql import MysqlStore
+from orchestrator.store.place import LeaseTimes
 from tests.support.state import settings_of, state_schema
 
 TIMES = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, silence_s=3.0, dead_s=10.0, idle_s=4)

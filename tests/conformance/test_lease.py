@@ -20,8 +20,8 @@ from orchestrator.model.state import EventKind
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.sql.lease import lock_name
 from orchestrator.sandbox.server import Server
-from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.mysql import MysqlStore
+from orchestrator.store.place import LeaseTimes
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
 from tests.support.state import begin, moved, settings_of

@@ -11,7 +11,7 @@ from orchestrator.errors import Fenced, Held, LeaseTaken, RolloutError
 from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Ask, EventKind, Record, Request, State
 from orchestrator.ports import Store
-from orchestrator.store.lease import LeaseTimes
+from orchestrator.store.place import LeaseTimes
 from tests.conformance.conftest import TIMES, World
 from tests.support.servers import wait_for
 from tests.support.state import begin, moved

@@ -16,8 +16,8 @@ from orchestrator.model.state import EventKind
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.ports import Lease
 from orchestrator.settings import Secret, ServerSettings
-from orchestrator.store.lease import LeaseTimes
 from orchestrator.store.mysql import MysqlStore
+from orchestrator.store.place import LeaseTimes
 from tests.support.state import moved
 
 

@@ -13,8 +13,9 @@ import pymysql
 
 from orchestrator.model.contract import Contract, TableName, Winner
 from orchestrator.mysql import quote
+from orchestrator.mysql.pinned import SQL_MODE
 from orchestrator.mysql.relation import Relation, load_relation
-from orchestrator.mysql.session import SQL_MODE, Session
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import mirror
 from orchestrator.sandbox.server import Server
 from tests.support.mirror_cases import CASES

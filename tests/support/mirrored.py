@@ -9,8 +9,9 @@ from orchestrator.model.contract import Column, Contract, Default, Mapping, Tabl
 from orchestrator.model.facts import Shape
 from orchestrator.model.types import parse_type
 from orchestrator.mysql import quote
+from orchestrator.mysql.pinned import SQL_MODE
 from orchestrator.mysql.relation import Relation, load_relation
-from orchestrator.mysql.session import SQL_MODE, Session
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import mirror
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret, ServerSettings

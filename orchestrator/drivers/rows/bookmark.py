@@ -44,8 +44,8 @@ class Bookmark:
         if not self._epoch or at is None or not due:
             return
         self._kept_at = self._clock.monotonic()
-        self._session.execute(positions.keep(self._of, self._epoch, at, rows))
+        self._session.packet(positions.alone(positions.keep(self._of, self._epoch, at, rows)))
 
     def forget(self) -> None:
         if self._epoch:
-            self._session.execute(positions.forget(self._of))
+            self._session.packet(positions.alone(positions.forget(self._of)))

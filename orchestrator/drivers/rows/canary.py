@@ -67,7 +67,8 @@ def _filled(work: Work, slot: PassName, span: Span, size: BatchSize) -> tuple[Po
     session, reader = work.reader.session, work.reader
     run = FillPass(work, slot, size)
     hi = run.ask(lambda: reader.cut(span, ROWS_A_PLACE)).hi
-    run.ask(lambda: session.execute(positions.begin(slot, work.listening.epoch, hi, ROWS_A_PLACE, span.lo)))
+    begun = positions.alone(positions.begin(slot, work.listening.epoch, hi, ROWS_A_PLACE, span.lo))
+    run.ask(lambda: session.packet(begun))
     position = run.run()
     lo, hi = (positions.end_of(NAME, end) for end in (position.lo, position.hi))
     left = set(run.skipped)

@@ -112,8 +112,8 @@ class FillPass:
             if session.one(positions.read(self._of)) is None:
                 hi = self._w.reader.last()
                 total = estimate_of(session.query(estimate(self._w.reader.space))) if hi is not None else 0
-                session.execute(positions.begin(self._of, epoch, hi, total))
-            session.execute(positions.adopt(self._of, epoch))
+                session.packet(positions.alone(positions.begin(self._of, epoch, hi, total)))
+            session.packet(positions.alone(positions.adopt(self._of, epoch)))
             return self._read()
 
         position, total = self.ask(ask)

@@ -23,7 +23,8 @@ class Facts(Struct, frozen=True):
 
     ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.
     ``mirror_due``: whether the record says that the mirror stands; ``readers_due``: and that all readers are on the new
-    column. ``dependents``: views, routines and events that name the table.
+    column. ``dependents``: views, routines and events that name the table. ``stage``: for which it was looked; "": for
+    the whole way.
     """
 
     server: Reading[ServerFacts] | None = None
@@ -50,3 +51,4 @@ class Facts(Struct, frozen=True):
     began_on: str | None = ""
     mirror_due: bool = True
     readers_due: bool = False
+    stage: str = ""

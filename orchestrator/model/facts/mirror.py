@@ -45,9 +45,14 @@ class MirrorFacts(Struct, frozen=True):
         return tuple(part for part, presence in self.parts if presence is not Presence.PRESENT)
 
     @property
+    def standing(self) -> tuple[Part, ...]:
+        """Parts that are there, intact or not."""
+        return tuple(part for part, presence in self.parts if presence is not Presence.ABSENT)
+
+    @property
     def stands(self) -> bool:
         """Whether any part of it is there, intact or not."""
-        return any(presence is not Presence.ABSENT for _, presence in self.parts)
+        return bool(self.standing)
 
 
 class OldStatement(Struct, frozen=True):

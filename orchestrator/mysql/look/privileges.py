@@ -11,24 +11,25 @@ from msgspec import Struct
 
 from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MissingPrivilege
-from orchestrator.model.runbook import Runbook
-from orchestrator.model.state import FINISH, FORWARD, ROLLBACK
+from orchestrator.model.runbook import RollbackDdl, Runbook
+from orchestrator.model.state import FINISH, FORWARD, REPAIR, ROLLBACK
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.look.rights import Rights, read_rights
 from orchestrator.mysql.look.unseen import EVERYWHERE, PERFORMANCE_SCHEMA, Account
 from orchestrator.mysql.session import Session
 
-_STATE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX")
+_STATE = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _SCRATCH = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES", "TRIGGER")
 _CHILDREN = "SELECT FOR_NAME FROM information_schema.INNODB_FOREIGN WHERE REF_NAME = %s"
 _SETTINGS = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'log_bin_trust_function_creators')"
 
 
 PLAN = "plan"
-_ACTING = (*FORWARD, ROLLBACK, FINISH)
+_ACTING = (*FORWARD, REPAIR, ROLLBACK, FINISH)
 _ALL = (PLAN, *_ACTING)
-_MIRROR = ("shadow-write", ROLLBACK, FINISH)
+# From the moment that it stands: every write of the application fails when its definer loses a right.
+_MIRROR = ("shadow-write", "read-switch", "verify", REPAIR, ROLLBACK, FINISH)
 
 
 class _Wanted(Struct, frozen=True):
@@ -39,7 +40,7 @@ class _Wanted(Struct, frozen=True):
 
 _ON_TABLE = (
     _Wanted("SELECT", "every stage reads the table", _ALL),
-    _Wanted("ALTER", "needed for ddl", ("ddl", ROLLBACK)),
+    _Wanted("ALTER", "needed for ddl", ("ddl",)),
     _Wanted(
         "UPDATE",
         "needed for backfill, shadow-write and the mirror, whose triggers run as this account",
@@ -51,7 +52,7 @@ _ON_TABLE_WITHOUT_MAPPINGS = _ON_TABLE[:2]
 # The applications write both columns, and no trigger runs as this account.
 _ON_TABLE_UNDER_A_FLAG = (
     *_ON_TABLE[:2],
-    _Wanted("UPDATE", "needed for backfill and shadow-write", ("backfill", "shadow-write")),
+    _Wanted("UPDATE", "needed for backfill and shadow-write", ("backfill", "shadow-write", REPAIR)),
 )
 # What gh-ost makes beside the table, and the locks of its cut-over.
 _BESIDE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "LOCK TABLES", "TRIGGER")
@@ -102,7 +103,8 @@ def _table_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterato
     for wanted in under_a_flag if runbook.contract.mappings else _ON_TABLE_WITHOUT_MAPPINGS:
         if not rights.on_table(wanted.right, of.schema, of.name):
             grant = account.grant(wanted.right, quote.table(of))
-            yield MissingPrivilege(wanted.right, grant, wanted.why, wanted.stages)
+            back = (ROLLBACK,) if wanted.right == "ALTER" and runbook.phases.rollback_ddl is RollbackDdl.DROP else ()
+            yield MissingPrivilege(wanted.right, grant, wanted.why, (*wanted.stages, *back))
 
 
 def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator[MissingPrivilege]:
@@ -141,6 +143,9 @@ def _state_rights(rights: Rights, schema: str, id: str, account: Account) -> Ite
         yield MissingPrivilege(
             ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}", _ACTING
         )
+    if not rights.on_schema("CREATE", schema):
+        grant = account.grant("CREATE", f"{quote.name(schema)}.*")
+        yield MissingPrivilege("CREATE", grant, f"needed for ddl, which installs the state {schema}", (FORWARD[0],))
     scratch = f"{schema}_scratch_{id}"
     lacking = [right for right in _SCRATCH if not rights.on_schema(right, scratch)]
     if lacking:

@@ -123,7 +123,7 @@ def reach(address: Address, site: Site) -> Session:
         raise Unseen(_NO_ADDRESS)
     last: RolloutError | None = None
     for host in address.hosts:
-        settings = replace(site.settings, host=host, port=address.port, socket="")
+        settings = replace(site.settings, host=host, port=address.port, socket="", one=None)
         try:
             session = Session(settings, role="replica", timeout_s=TIMEOUT_S)
         except RolloutError as error:

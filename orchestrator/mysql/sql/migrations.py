@@ -116,5 +116,5 @@ def apply(schema: str, migration: Migration) -> tuple[Statement, ...]:
 
 def grants(schema: str, account: str, *, writes: bool) -> str:
     """The GRANT that an account needs for the state schema."""
-    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX" if writes else "SELECT"
+    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE" if writes else "SELECT"
     return f"GRANT {rights} ON {quote.name(schema)}.* TO {account}"

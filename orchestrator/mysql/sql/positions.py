@@ -86,6 +86,11 @@ def begin(of: PassName, epoch: int, hi: Key | None, rows_total: int, lo: Key | N
     )
 
 
+def alone(statement: str) -> list[str]:
+    """A packet of that one statement, so that it heeds the server's role as batches do."""
+    return ["START TRANSACTION", statement, "COMMIT"]
+
+
 def adopt(of: PassName, epoch: int) -> str:
     """Take over a position row that an earlier epoch left. Never lowers an epoch."""
     return f"UPDATE {of.table} SET epoch = {epoch} WHERE {of.row} AND epoch < {epoch}"

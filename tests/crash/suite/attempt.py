@@ -16,8 +16,8 @@ from orchestrator.engine.walk import Paused
 from orchestrator.errors import Exit, RolloutError
 from orchestrator.model.runbook import Runbook
 from orchestrator.settings import ServerSettings
-from orchestrator.store import lease
-from orchestrator.store.lease import LeaseTimes
+from orchestrator.store import place
+from orchestrator.store.place import LeaseTimes
 from tests.crash.suite.mortal import DIED, Blow, Moment
 from tests.support.servers import wait_for
 from tests.support.within import Silent
@@ -118,7 +118,7 @@ def _child(
 
     blow = Blow(moment, lambda statement: tell(DIED, statement))
     if times is not None:
-        lease.LeaseTimes = lambda: times  # type: ignore[assignment,misc]  # the store asks for them here
+        place.LeaseTimes = lambda: times  # type: ignore[assignment,misc]  # the store asks for them here
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     try:
         app = build(runbook, settings, Surroundings(Silent()))

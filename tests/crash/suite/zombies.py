@@ -6,7 +6,7 @@ What it may do is judged by the server: not one transaction more is in ``gtid_ex
 from __future__ import annotations
 
 from orchestrator.errors import Exit
-from orchestrator.store.lease import LeaseTimes
+from orchestrator.store.place import LeaseTimes
 from tests.crash.suite.attempt import Child
 from tests.crash.suite.lives import Life, Move
 from tests.crash.suite.mortal import Edge, Moment, Victim
