@@ -29,6 +29,7 @@ from phases.demands import (
     mirror_of,
     shape_of,
     sweep,
+    table_problems,
     value_problems,
 )
 
@@ -61,7 +62,8 @@ class ShadowWrite:
             else ()
         )
         values = () if record.both_written else value_problems(facts)
-        return (*key_problems(facts), *constraint_problems(runbook, facts), *a_replica, *values)
+        table = table_problems(facts, str(runbook.table))
+        return (*table, *key_problems(facts), *constraint_problems(runbook, facts), *a_replica, *values)
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:

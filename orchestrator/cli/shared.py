@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from orchestrator.cli.signals import Interrupts
     from orchestrator.engine.plan import Plan
     from orchestrator.model.runbook import Runbook
+
+# What a full disk, or a terminal that is gone, says to whoever prints.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO})
 
 
 def _interrupts() -> Interrupts:
@@ -154,6 +158,9 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
     except BrokenPipeError:
         _leave(Exit.DONE)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            _tell(_unwritten(error), wants_json=False)
+            _leave(Exit.USAGE)
         if os.environ.get("ROLLOUT_DEBUG"):
             raise
         bug = RolloutError(
@@ -173,9 +180,9 @@ def _leave(code: int) -> None:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
+        if error.errno in _NO_ROOM and code == Exit.DONE:
             _tell(_unwritten(error), wants_json=False)
-            code = code or Exit.USAGE
+            code = Exit.USAGE
     sys.exit(int(code))
 
 

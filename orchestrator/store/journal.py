@@ -26,7 +26,9 @@ def write(path: Path, record: Record, event: Event, text: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(file, line.encode())
+            left = line.encode()
+            while left:  # a disk that gets full takes a part of it, and says so only at the next try
+                left = left[os.write(file, left) :]
             os.fsync(file)
         finally:
             os.close(file)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.mysql.look.privileges import read_missing
-from orchestrator.mysql.look.unseen import read_account
-from orchestrator.mysql.session import Session
+from orchestrator.app.wiring import App
+from orchestrator.checks.privileges import Privileges
+from orchestrator.errors import Exit, PrivilegeMissing
+from orchestrator.model.facts import Need
+from orchestrator.model.state import FINISH, FORWARD, REPAIR, ROLLBACK
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.template import Account
 from tests.support.looking import small_account
 from tests.support.servers import script, wait_caught_up
 from tests.support.small import Small, small
-from tests.support.state import settings_of
+from tests.support.within import opened
 
 pytestmark = pytest.mark.integration
 _GRANT = re.compile(r"^GRANT (?P<rights>.+) ON (?P<on>\S+) TO (?P<who>\S+);$")
@@ -39,6 +44,106 @@ def for_somebody(grants: list[dict[str, Any]]) -> str:
     return "; ".join(re.sub(r" TO \S+;$", " TO {who}", str(g["grant"])).rstrip(";") for g in grants)
 
 
+ACTING = (*FORWARD, REPAIR, ROLLBACK, FINISH)
+STAGES = (*FORWARD, REPAIR, ROLLBACK, *FORWARD, FINISH)
+
+
+def do(app: App, stage: str) -> object:
+    if stage in FORWARD:
+        return app.commands.next(stage)
+    if stage == FINISH:
+        return app.commands.finish(False, ())
+    return app.commands.repair() if stage == REPAIR else app.commands.rollback("", ())
+
+
+def only(here: Small, account: Account, grants: list[dict[str, Any]]) -> None:
+    """The account has these grants and no other."""
+    who = f"`{account.user}`@`127.0.0.1`"
+    script(here.pair.primary, f"REVOKE ALL, GRANT OPTION FROM {who}; {for_somebody(grants).format(who=who)}")
+
+
+def of_stage(grants: list[dict[str, Any]], stage: str) -> list[dict[str, Any]]:
+    return [g for g in grants if stage in g["stages"]]
+
+
+def test_each_stage_runs_with_exactly_the_grants_that_are_printed_for_it(here: Small) -> None:
+    """No stage is done with a right of another one, forward, back and to the end."""
+    grants, runbook = printed(here), load(here.terminal.runbook)
+    with small_account(here.pair.primary, "staged", "") as account:
+        for stage in STAGES:
+            only(here, account, of_stage(grants, stage))
+            wait_caught_up(here.pair)
+            with opened(runbook, here.pair.primary, account=account) as app:
+                do(app, stage)
+
+
+def without(grants: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Every single right of those grants, and on what."""
+    for grant in grants:
+        if parts := _GRANT.match(grant["grant"]):
+            yield from ((right, parts["on"]) for right in parts["rights"].split(", "))
+
+
+def stages_of(grants: list[dict[str, Any]], right: str, on: str) -> list[str]:
+    """Every stage for which that right is printed."""
+    return [s for g in grants if (right, on) in without([g]) for s in g["stages"]]
+
+
+@contextmanager
+def revoked(here: Small, account: Account, right: str, on: str) -> Iterator[None]:
+    who = f"`{account.user}`@`127.0.0.1`"
+    script(here.pair.primary, f"REVOKE {right} ON {on} FROM {who}")
+    try:
+        yield
+    finally:
+        script(here.pair.primary, f"GRANT {right} ON {on} TO {who}")
+
+
+@pytest.mark.slow
+def test_for_each_single_right_of_each_stage_that_is_taken_away_77_names_it(here: Small) -> None:
+    """Every right of every stage, by the command itself."""
+    grants, runbook = printed(here), load(here.terminal.runbook)
+    with small_account(here.pair.primary, "staged", "") as account:
+        for stage in FORWARD:
+            mine = of_stage(grants, stage)
+            only(here, account, mine)
+            with opened(runbook, here.pair.primary, account=account) as app:
+                for right, on in without(mine):
+                    with revoked(here, account, right, on), pytest.raises(PrivilegeMissing) as refused:
+                        app.commands.next(stage)
+                    assert refused.value.exit_code is Exit.PRIVILEGE
+                    assert f"GRANT {right} ON {on} TO" in refused.value.next, (stage, right, on, refused.value.next)
+                app.commands.next(stage)
+
+
+def test_a_right_that_is_taken_away_is_demanded_by_the_stages_that_need_it_and_by_no_other(
+    here: Small,
+) -> None:
+    grants = printed(here)
+    with small_account(here.pair.primary, "staged", for_somebody(grants)) as account:
+        with opened(load(here.terminal.runbook), here.pair.primary, account=account) as app:
+
+            def demanded() -> dict[str, str]:
+                """By stage ("": the whole way), what the check of privileges would have the operator type."""
+                facts, now = app.observer.look(frozenset({Need.PRIVILEGES})), app.parts.clock.monotonic()
+                judge = partial(Privileges().judge, limits=app.parts.runbook.limits, now=now)
+                verdicts = {stage: judge(replace(facts, stage=stage)) for stage in ("", *ACTING)}
+                return {stage: v.next for stage, v in verdicts.items() if not v.good}
+
+            assert demanded() == {}
+            for grant in grants:
+                for right, on in without([grant]):
+                    with revoked(here, account, right, on):
+                        wanted = f"GRANT {right} ON {on} TO `staged`@`127.0.0.1`;"
+                        stages = ("", *(s for s in ACTING if s in stages_of(grants, right, on)))
+                        assert demanded() == dict.fromkeys(stages, wanted), (right, on)
+        terminal = here.operator(account)
+        with revoked(here, account, "UPDATE", here.table):
+            terminal.run("next", "-y")
+            assert "GRANT UPDATE ON" in terminal.run("next", "-y", "--json", expect=77).json["next"]
+
+
+@pytest.mark.slow  # the same in one process: test_each_stage_runs_with_exactly_the_grants_that_are_printed_for_it
 def test_the_printed_grants_are_enough_for_the_whole_way_and_back(here: Small) -> None:
     with small_account(here.pair.primary, "exact", for_somebody(printed(here))) as account:
         wait_caught_up(here.pair)
@@ -57,25 +162,3 @@ def test_the_grants_for_looking_let_an_account_look_and_nothing_else(here: Small
         terminal.run("status")
         with here.unchanged():
             terminal.run("next", "-y", expect=77)
-
-
-def test_each_single_right_that_is_taken_away_is_named_with_its_grant(here: Small) -> None:
-    runbook = load(here.terminal.runbook)
-    grants = [g for g in printed(here) if _GRANT.match(g["grant"])]
-    with small_account(here.pair.primary, "less", for_somebody(printed(here))) as account:
-        settings = settings_of(here.pair.primary, account=account)
-
-        def missing() -> list[tuple[str, str]]:
-            with closing(Session(settings, role="test")) as session:
-                found = read_missing(session, runbook, settings.state_schema, read_account(session))
-                return [(m.privilege, m.grant) for m in found]
-
-        assert missing() == []
-        for grant in grants:
-            parts = _GRANT.match(grant["grant"])
-            assert parts is not None
-            for right in parts["rights"].split(", "):
-                who = f"`{account.user}`@`127.0.0.1`"
-                script(here.pair.primary, f"REVOKE {right} ON {parts['on']} FROM {who}")
-                assert missing() == [(right, f"GRANT {right} ON {parts['on']} TO {who};")]
-                script(here.pair.primary, f"GRANT {right} ON {parts['on']} TO {who}")

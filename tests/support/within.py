@@ -15,6 +15,7 @@ from orchestrator.model.state import FORWARD, Ask, Record
 from orchestrator.model.verdict import Verdict
 from orchestrator.ports import Driver
 from orchestrator.sandbox.server import Server
+from orchestrator.sandbox.template import OPERATOR, Account
 from tests.support.state import settings_of
 
 
@@ -29,9 +30,14 @@ class Silent:
 
 
 @contextmanager
-def opened(runbook: Runbook, server: Server, interrupted: Callable[[], Ask | None] = lambda: None) -> Iterator[App]:
+def opened(
+    runbook: Runbook,
+    server: Server,
+    interrupted: Callable[[], Ask | None] = lambda: None,
+    account: Account = OPERATOR,
+) -> Iterator[App]:
     """As the command line wires it; closed afterwards."""
-    app = build(runbook, settings_of(server), Surroundings(Silent(), interrupted=interrupted))
+    app = build(runbook, settings_of(server, account=account), Surroundings(Silent(), interrupted=interrupted))
     try:
         yield app
     finally:

@@ -12,7 +12,7 @@ from orchestrator.model.step import InstallTrigger, RemoveMirror, TriggerStep, s
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Exclusive, ReplicaLook
-from orchestrator.mysql.look.mirror import judge_mirror, live_trigger
+from orchestrator.mysql.look.mirror import judge_mirror, live_trigger, mirror_elsewhere
 from orchestrator.mysql.relation import Relation, load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
@@ -84,10 +84,24 @@ class TriggerDriver:
             case Presence.PRESENT:
                 return Judged(Seen.PRESENT)
             case Presence.ABSENT:
-                return Judged(Seen.ABSENT, self._create(step, relation))
+                return self._judge_absent(session, step, relation)
             case Presence.CHANGED:
                 # It bears our name and is not what the contract makes: an older life of ours, or somebody's hand.
                 return Judged(Seen.PARTIAL, self._drop(step, step.event))
+
+    def _judge_absent(self, session: Session, step: InstallTrigger, relation: Relation) -> Judged:
+        """Names of triggers are the schema's: one that went along with a table that somebody swapped is in the way."""
+        other = mirror_elsewhere(session, step.table, self._site.runbook.id, step.event)
+        if not other:
+            return Judged(Seen.ABSENT, self._create(step, relation))
+        name = trigger_name(self._site.runbook.id, step.event)
+        return Judged(
+            Seen.UNKNOWN,
+            None,
+            f"trigger {name} stands on {step.table.schema}.{other}: somebody renamed {step.table} and put another table"
+            " in its place",
+            f"look whether every row came along; drop our triggers on {other}, or that table; then the same command",
+        )
 
     def _judge_down(self, step: RemoveMirror, shape: Shape) -> Judged:
         standing = [e for e in _DOWN if live_trigger(shape, self._site.runbook.id, e) is not None]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
+from orchestrator.model.contract import TableName
 from orchestrator.model.facts import MirrorFacts, Presence, Shape, Trigger
 from orchestrator.mysql.relation import Relation
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.mirror import create_trigger, same_body, trigger_name
 
 Event = Literal["update", "insert"]
+_ELSEWHERE = (
+    "SELECT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS"
+    " WHERE TRIGGER_SCHEMA = %s AND TRIGGER_NAME = %s AND EVENT_OBJECT_TABLE <> %s"
+)
 
 
 def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> MirrorFacts:
@@ -24,6 +30,13 @@ def judge_mirror(shape: Shape, rollout: str, relation: Relation | None) -> Mirro
 def live_trigger(shape: Shape, rollout: str, event: Event) -> Trigger | None:
     wanted = trigger_name(rollout, event).lower()
     return next((t for t in shape.triggers if t.name.lower() == wanted), None)
+
+
+def mirror_elsewhere(session: Session, of: TableName, rollout: str, event: Event) -> str:
+    """The other table of the schema that has this trigger, "" when none has: it went along when somebody swapped the
+    table for a copy, and its name is taken. Raises ServerError."""
+    found = session.value(_ELSEWHERE, (of.schema, trigger_name(rollout, event), of.name))
+    return str(found) if found is not None else ""
 
 
 def _presence(shape: Shape, rollout: str, event: Event, relation: Relation | None) -> Presence:
