@@ -28,8 +28,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_every_law_is_held_by_tests_that_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", read("docs/laws.md")))
+@pytest.mark.parametrize("page", ["docs/laws.md", "docs/reliability.md"])
+def test_every_law_is_held_by_tests_that_exist(page: str) -> None:
+    named = set(re.findall(r"`(test_\w+)`", read(page)))
     tests = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))
     assert named
     assert {name for name in named if f"def {name}(" not in tests} == set()

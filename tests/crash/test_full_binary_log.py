@@ -1,0 +1,103 @@
+"""The disk of the binary log is full: commits hang, ours and everybody's, and killing one can end the server (facts of
+MySQL, tried). So nothing is killed, nobody is left waiting for us, and readers are back by the server's clock."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import Exit
+from orchestrator.sandbox.pair import Pair
+from tests.support.servers import guarded_pair, wait_for
+from tests.support.small import Small, small
+
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
+_DISK_BYTES = 24 * 1024 * 1024
+TTL_S = 4.0
+SEEN = "SELECT IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0) FROM _rollout.flag"
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own. Where nobody may mount one, the test cannot be made."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if mount.returncode:
+        pytest.skip(f"no disk may be mounted here: {mount.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+@pytest.fixture
+def own(disk: Path) -> Iterator[Pair]:
+    """A pair whose primary writes its binary log there."""
+    with guarded_pair() as pair:
+        primary = pair.primary
+        primary.stop()
+        for log in [*primary.datadir.glob("binlog.*")]:
+            log.rename(disk / log.name)
+        index = disk / "binlog.index"
+        index.write_text("".join(f"{disk}/{Path(line).name}\n" for line in index.read_text().splitlines()))
+        primary.argv = (*primary.argv, f"--log-bin={disk}/binlog")
+        primary.start()
+        primary.wait_ready()
+        yield pair
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Not a byte is left."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"\0" * 4096):
+            pass
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_and_nothing_is_killed(
+    own: Pair, disk: Path, tmp_path: Path
+) -> None:
+    """B144, the half that hangs."""
+    with small(own, tmp_path) as here:
+        here.write(("hold: 200ms", "hold: 120s"), ("ttl: 4s", f"ttl: {TTL_S:g}s"))
+        here.terminal.more["XDG_STATE_HOME"] = str(tmp_path)
+        here.terminal.run("run", "--until", "shadow-write", "-y")
+        watcher = here.terminal.start("next", "--phase", "read-switch", "-y", "--json")
+        try:
+            wait_for(lambda: here.sql(SEEN) == [(50,)], 60, "readers are at 50 %")
+            pid = own.primary.pid
+            with full(disk):
+                stuck = threading.Thread(target=an_application_writes, args=(here,), daemon=True)
+                stuck.start()
+                wait_for(lambda: here.sql(SEEN) == [(0,)], TTL_S + 20, "readers are back")
+                out, err = watcher.communicate(timeout=90)
+                assert watcher.returncode == Exit.CANNOT_SAY, out + err
+                assert "kill no session" in out
+                assert stuck.is_alive(), "the disk is full: commits hang"
+                assert own.primary.pid == pid
+                assert own.primary.alive(), own.primary.last_words()
+            stuck.join(30)
+            assert not stuck.is_alive(), "with room, commits go on"
+        finally:
+            watcher.kill()
+            watcher.communicate()
+        here.write()
+        here.terminal.run("next", "--phase", "read-switch", "-y")
+        assert here.sql(SEEN) == [(100,)]
+
+
+def an_application_writes(here: Small) -> None:
+    here.sql(f"UPDATE {here.table} SET note = 'waits' WHERE id = 1")
