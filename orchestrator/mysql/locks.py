@@ -185,6 +185,7 @@ def _holder(lock: _Lock) -> Holder:
         host=lock.host or "",
         idle=kind is BlockerKind.TRANSACTION and lock.command == "Sleep",
         statement=" ".join((lock.statement or "").split())[:120],
+        exact=lock.status != "PENDING" and bool(lock.transaction_ps),
     )
 
 

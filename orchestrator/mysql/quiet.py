@@ -186,7 +186,7 @@ class Quiet:
         now = self._clock.monotonic()
         first_seen = self._first_seen.setdefault((holder.process_id, holder.table, where), now)
         self._new = self._new or first_seen == now
-        if holder.age_s < now - first_seen and not holder.idle:
+        if holder.age_s < now - first_seen and (holder.exact or not holder.idle):
             # The same session with another statement or transaction: a new, short one.
             self._first_seen[(holder.process_id, holder.table, where)] = first_seen = now
         short_s = min(_GREATEST_SHORT_S, max(_SHORT_S, _SHORT_SHARE * self.waited_s))

@@ -19,7 +19,8 @@ class BlockerKind(Enum):
 
 
 class Holder(Struct, frozen=True):
-    """Somebody who holds, or waits for, a metadata lock that an ALTER of the family must have."""
+    """Somebody who holds, or waits for, a metadata lock that an ALTER of the family must have. ``exact``: the age is
+    that of its transaction, and not in whole seconds."""
 
     kind: BlockerKind
     table: str
@@ -31,6 +32,7 @@ class Holder(Struct, frozen=True):
     host: str
     idle: bool
     statement: str
+    exact: bool = False
 
     def __str__(self) -> str:
         who = f"{self.user}@{self.host} (id {self.process_id})" if self.process_id else "a session that is gone"
