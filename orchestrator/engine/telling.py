@@ -25,8 +25,6 @@ from orchestrator.model.step import (
     step_class,
 )
 
-# Once gh-ost holds its lock it must apply what was written before, within its own bound.
-_CUT_OVER_S = 2.0
 # Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
 _COMPARE_RATE = (100_000, 500_000)
 
@@ -98,7 +96,7 @@ def way_and_why(step: Step) -> tuple[str, str]:
 def blocks(step: Step) -> str:
     """For how long one step keeps the application waiting at most."""
     if isinstance(step, GhostAlter):
-        return f"for a moment at its cut-over; for up to {_CUT_OVER_S:g} s where gh-ost sleeps with its lock"
+        return "for a moment at each try of its cut-over, inside the stall budget"
     if isinstance(step, ExclusiveDdlStep) and step.way.stops_writes:
         return "every write for as long as it is built"
     if isinstance(step, ExclusiveDdlStep) and step.way.rebuilds and not isinstance(step, AddIndex):
@@ -114,10 +112,8 @@ def blocks_in_all(steps: Sequence[Step], budget_s: float) -> str:
     """The same for a stage; ``budget_s``: the stall budget."""
     count = sum(1 for s in steps if step_class(s) is StepClass.EXCLUSIVE)
     ends = [s.final_lock_budget_s for s in steps if isinstance(s, AddIndex)]
-    swaps = any(isinstance(s, GhostAlter) for s in steps)
-    swap = f", up to {_CUT_OVER_S:g} s at gh-ost's cut-over" if swaps else ""
     last = f", {len(ends)} × up to {max(ends):g} s at an index's end" if ends else ""
-    return f"{count} × up to {budget_s * 1000:.0f} ms{last}{swap}" if count else "nothing"
+    return f"{count} × up to {budget_s * 1000:.0f} ms{last}" if count else "nothing"
 
 
 def what(steps: Sequence[Step]) -> str:

@@ -55,18 +55,24 @@ _STATEMENTS = (
     " AND (LOCATE(%s, INFO) > 0 OR LOCATE(%s, INFO) > 0 OR LOCATE(%s, INFO) > 0)"
 )
 # The session that swaps idles while it holds the lock, so it is known by the named lock that it took before.
-_SWAPPING = (
-    "SELECT t.PROCESSLIST_ID, m.LOCK_STATUS, m.LOCK_TYPE FROM performance_schema.metadata_locks m"
-    " JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID"
-    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s"
-    " AND m.LOCK_TYPE IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE')"
-    " AND (t.PROCESSLIST_INFO LIKE '%%/* gh-ost */%%' OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks u"
+_BY_IT = (
+    "(t.PROCESSLIST_INFO LIKE '%%/* gh-ost */%%' OR EXISTS (SELECT 1 FROM performance_schema.metadata_locks u"
     " WHERE u.OWNER_THREAD_ID = m.OWNER_THREAD_ID AND u.OBJECT_TYPE = 'USER LEVEL LOCK'"
     " AND u.OBJECT_NAME = CONCAT('gh-ost.', t.PROCESSLIST_ID, '.lock')))"
 )
+_SWAPPING = (
+    f"SELECT t.PROCESSLIST_ID, m.LOCK_STATUS, m.LOCK_TYPE, {_BY_IT} FROM performance_schema.metadata_locks m"
+    " JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID"
+    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s"
+    " AND (m.LOCK_TYPE IN ('SHARED_NO_READ_WRITE', 'EXCLUSIVE') OR m.LOCK_STATUS = 'PENDING')"
+)
 _RENAMING = (
     "SELECT ID FROM performance_schema.processlist WHERE INFO LIKE 'rename /* gh-ost */%%' AND LOCATE(%s, INFO) > 0"
+    " AND STATE LIKE 'Waiting%%'"
 )
+
+
+_LOCK_MARK = "SELECT value FROM {log} WHERE id = 2 AND value LIKE 'AllEventsUpToLockProcessed%'"
 
 
 class Kind(Enum):
@@ -92,12 +98,12 @@ class Left(Struct, frozen=True):
 
 
 class Swapping(Struct, frozen=True):
-    """The session that swaps. ``holds``: it has its lock, else it waits for it. ``renames``: the rename waits for
-    nothing but its end."""
+    """The tool at the table. ``locker``: the session that locks it, None where only a rename is at it. ``holds``: it
+    has its lock, else it waits for it. ``waited_for``: others want the table meanwhile."""
 
-    process_id: int
+    locker: int | None
     holds: bool
-    renames: bool
+    waited_for: bool
 
 
 class ServerWay(Struct, frozen=True):
@@ -197,19 +203,28 @@ def end_statements(session: Session, of: TableName, names: CopyTables, *, kill: 
 
 
 def swapping(session: Session, of: TableName) -> Swapping | None:
-    """The session of the tool that keeps the table's users waiting now, None when none does. Raises ServerError."""
+    """None when no session of the tool has, or wants, the table for itself now. Raises ServerError."""
     rows = session.query(_SWAPPING, (of.schema, of.name))
-    first = next(((int(id), status) for id, status, kind in rows if kind != "EXCLUSIVE"), None)
-    if first is None:
+    its = [(int(id), status == "GRANTED", kind) for id, status, kind, by_it in rows if by_it]
+    if not its:
         return None
-    renames = any(kind == "EXCLUSIVE" for _, _, kind in rows)
-    return Swapping(first[0], holds=first[1] == "GRANTED", renames=renames)
+    waited_for = any(status == "PENDING" and not by_it for _, status, _, by_it in rows)
+    locker, holds = next(((id, holds) for id, holds, kind in its if kind != "EXCLUSIVE"), (None, False))
+    return Swapping(locker, holds, waited_for)
 
 
-def renaming(session: Session, of: TableName) -> int | None:
-    """The session of the tool whose rename of the table is in flight. Raises ServerError."""
-    id = session.value(_RENAMING, (name(of.name),))
-    return int(id) if id is not None else None
+def lock_mark(session: Session, log: TableName) -> str:
+    """What the tool wrote into its log when it last had its lock, and waits for in the binary log; "" when it never had
+    one. Raises ServerError."""
+    return str(session.value(_LOCK_MARK.format(log=table(log))) or "")
+
+
+def end_rename(session: Session, of: TableName) -> bool:
+    """Whether a rename of the table by the tool waited for a lock somewhere; it is asked to end. Raises ServerError."""
+    id = session.value(_RENAMING, (table(of),))
+    if id is not None:
+        kill_query(session, int(id))
+    return id is not None
 
 
 def kill_query(session: Session, id: int) -> None:

@@ -3,7 +3,7 @@ when it would keep the application waiting longer than the stall budget.
 
 The tool's own attempt waits whole seconds for its lock with every statement of the application behind it, and when it
 has the lock it may sleep for a second before it goes on. So its attempt is held back by a stand-in until nobody holds
-the table and the tool is about to wake; then it is watched. While its lock is PENDING for too long it is ended, the
+the table and the tool is awake, or about to wake; then it is watched (``stall``). One that takes too long is ended, the
 tool falls back to its postponed state, and we try again after a pause that grows.
 """
 
@@ -11,40 +11,33 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.marked import Copying
+from orchestrator.drivers.ddl.moment import FAR_S, Moment
+from orchestrator.drivers.ddl.stall import Stall
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind, goes_on
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.mysql import copied
 from orchestrator.mysql.locks import blindness
 from orchestrator.mysql.quiet import Quiet, ReplicaLook, Terms, stopping
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.stand_in import StandIn
 from orchestrator.ports import Beat, CopyRun
 
-# Asked for at these shares of the budget, so that the look, the KILL and the wake-up fit into the rest. An attempt that
-# has its lock is nearer to its end than one that waits for it.
-_ASK_AT = 0.6
-_ASK_HOLDER_AT = 0.8
 _LOOK_EVERY_S = 0.01
 _BEAT_EVERY_S = 0.25
-# How long is looked for when the tool wakes; one that does not sleep is not waited for.
-_SEEN_WITHIN_S = 2.5
 # So near to its moment nothing else is done any more, and a beat comes late: it may take longer than what is left.
 _NEAR_S = 0.25
-_FAR_S = 0.5
+_AWAY_S = 0.5
 # A server ends a session that idles, ours with its lock too; the tool must not stand there for so long.
 _STANDS_S = 6.0
 _LATE_BEAT_S = 1.5
-# The attempt begins so long before the tool wakes that its lock, and its own mark in the binary log, are there by then:
-# as long as its lock took the last time (the first time: as we need for a small table of our own), and a rest.
-_REST_S = 0.06
-_GREATEST_LEAD_S = 0.4
 # From the word to the end of a good attempt gh-ost needs one to four seconds.
 _BEGINS_WITHIN_S = 30.0
 _ATTEMPT_WITHIN_S = 60.0
@@ -84,13 +77,12 @@ class CutOver:
         self._tries = 0
         self._taken_back = 0
         self._longest_pending_s = self._longest_stall_s = 0.0
-        self._lead_s = 0.0
+        self._locks_in_s = 0.0
         self._jitter: Callable[[], float] = random.random
         limits = site.runbook.limits
         terms = Terms(limits.max_wait_s, window=site.runbook.phases.window)
         self._quiet = Quiet(copying.session, (copying.shape.table,), replicas, site.clock, terms)
         self._began = False
-        self._clear_at = self._let_go_at = 0.0
         self._attempts_before, self._left_ready = 0, False
 
     def figures(self) -> dict[str, float]:
@@ -125,14 +117,18 @@ class CutOver:
                 "let them finish, then the same command again",
                 figures=self.figures(),
             )
-        with closing(self._site.connect("swap")) as session:
-            return self._attempt(StandIn(session, self._copying.old, self._copying.names.sentry), beat)
+        with ExitStack() as stack:
+            swap, brake, fence = (
+                stack.enter_context(closing(self._site.connect(role))) for role in ("swap", "brake", "fence")
+            )
+            stand_in = StandIn(swap, self._copying.old, self._copying.names.sentry)
+            return self._attempt(stand_in, brake, fence, beat)
 
     def _changed(self) -> bool:
         live = read_shape(self._session, self._shape.table)
         return live is None or shape_digest(live) != shape_digest(self._shape)
 
-    def _attempt(self, stand_in: StandIn, beat: Beat) -> Outcome | None:
+    def _attempt(self, stand_in: StandIn, brake: Session, fence: Session, beat: Beat) -> Outcome | None:
         clock = self._site.clock
         self._attempts_before, self._left_ready, began = self._run.attempts(), False, clock.monotonic()
         if not stand_in.hold():
@@ -144,21 +140,23 @@ class CutOver:
                 f"ask whose {old} is, then the same command again",
                 figures=self.figures(),
             )
-        self._lead_s = self._lead_s or min(clock.monotonic() - began + _REST_S, _GREATEST_LEAD_S)
+        self._locks_in_s = self._locks_in_s or clock.monotonic() - began
+        moment = Moment(clock, self._run, self._copying, brake, self._locks_in_s)
         if not self._run.cut_over():
             clock.sleep(_BEAT_EVERY_S)
             return None
-        signal, came = self._hold_back(stand_in, beat)
-        self._let_go_at = self._clear_at = clock.monotonic()
+        signal, came = self._hold_back(stand_in, moment, beat)
+        stall = Stall(self._site, self._copying, fence)
         stand_in.let_go()
         self._tries += came
         if goes_on(signal):
-            signal = self._watch(beat)
+            signal = self._accompany(stall, moment, beat)
         if not goes_on(signal):
             return replace(stopping(signal), figures=self.figures())
         if self._run.ended() or self._swapped():
             self._await_end()
             return None
+        self._taken_back += stall.taken_back
         if self._tries >= self._site.runbook.phases.gh_ost.cut_over_tries:
             behind = f"; last in its way: {self._quiet.last_blocker}" if self._quiet.last_blocker else ""
             return self._held(f"the cut-over was tried {self._tries} times and taken back each time{behind}")
@@ -166,101 +164,86 @@ class CutOver:
         self._quiet.back_off(clock.monotonic() - began if came else 0.0, self._jitter())
         return None
 
-    def _hold_back(self, stand_in: StandIn, beat: Beat) -> tuple[Signal, bool]:
+    def _hold_back(self, stand_in: StandIn, moment: Moment, beat: Beat) -> tuple[Signal, bool]:
         """Until the tool stands before the stand-in, nobody holds the table and the tool is about to wake: whether that
         moment came. An attempt that it did not come for has cost nobody anything. Not GO: a beat asks for the end."""
-        clock, signal, stood = self._site.clock, GO, False
+        clock, signal, stood_at = self._site.clock, GO, 0.0
         began, beat_at = clock.monotonic(), float("-inf")
         until = began + _BEGINS_WITHIN_S
         while not self._is_over() and clock.monotonic() < until:
             waiting = stand_in.stands_before(self._session)
-            if stood and waiting is None and copied.swapping(self._session, self._shape.table):
+            if stood_at and waiting is None and copied.swapping(self._session, self._shape.table):
                 return signal, True
-            wakes_at = self._run.takes_up(clock.monotonic() + self._lead_s)
             now = clock.monotonic()
-            if waiting is not None and not stood:
-                stood, until = True, now + _STANDS_S
-            left_s = wakes_at - self._lead_s - now if wakes_at is not None else began + _SEEN_WITHIN_S - now
+            if waiting is not None and not stood_at:
+                stood_at, until = now, now + _STANDS_S
+            left_s = moment.left_s(now - stood_at) if stood_at else FAR_S
             if waiting is not None and signal.kind is SignalKind.GO and left_s < _NEAR_S:
                 clock.sleep(max(left_s, 0.0))
                 if self._quiet.still():
                     return signal, True
-            elif now - beat_at >= (_BEAT_EVERY_S if waiting is None or left_s > _FAR_S else _LATE_BEAT_S):
+            now = clock.monotonic()
+            if now - beat_at >= (_BEAT_EVERY_S if waiting is None or left_s > _AWAY_S else _LATE_BEAT_S):
                 beat_at = now
                 note = f"cut-over, try {self._tries + 1}: waits for its moment"
                 signal = beat(Progress(unit="", note=note, elapsed_s=now - began))
                 if not goes_on(signal):
                     break
             clock.sleep(_LOOK_EVERY_S)
+        moment.let_go()
         if (waiting := stand_in.stands_before(self._session)) is not None:
             copied.kill_query(self._session, waiting)
         return signal, False
 
+    def _accompany(self, stall: Stall, moment: Moment, beat: Beat) -> Signal:
+        """Until the attempt is over, or has to be ended; nothing of it can take effect afterwards that should not."""
+        try:
+            return self._watch(stall, moment, beat)
+        finally:
+            self._longest_stall_s = max(self._longest_stall_s, stall.longest_s)
+            self._longest_pending_s = max(self._longest_pending_s, stall.longest_pending_s)
+            if stall.fenced:
+                if not self._is_back():
+                    self._run.end()
+                stall.open()
+
     def _is_over(self) -> bool:
-        """Whether the attempt has ended, with the run or without. What the tool told last may be older than the
-        attempt: it must have been seen at work first."""
-        if self._run.ended() or self._run.trouble():
-            return True
+        """Whether the attempt has ended, with the run or without."""
+        return bool(self._run.ended() or self._run.trouble()) or self._is_back()
+
+    def _is_back(self) -> bool:
+        """Whether the tool waits for our word again. What it told last may be older than the attempt: it must have been
+        seen at work first."""
         status = self._run.status()
         if status is None or self._run.attempts() <= self._attempts_before:
             return False
         self._left_ready = self._left_ready or not status.ready
         return self._left_ready and status.ready
 
-    def _watch(self, beat: Beat) -> Signal:
-        """Until the attempt is over, or a beat asks for the end. One that stalls the table for too long is taken
-        back."""
+    def _watch(self, stall: Stall, moment: Moment, beat: Beat) -> Signal:
+        """Until the attempt is over, or a beat asks for the end."""
         clock, signal = self._site.clock, GO
         began = beat_at = clock.monotonic()
+        locked = False
         while True:
-            now = clock.monotonic()
+            swap, now = stall.look(), clock.monotonic()
+            if swap and not locked:
+                locked, self._locks_in_s = True, now - began
+            if stall.taken_back:
+                moment.let_go()
+            moment.release(swap, now - began)
+            if swap is None and self._is_over():
+                return signal
+            if stall.breached():
+                return Signal(SignalKind.STOP, f"somebody ended our session that guards {self._copying.names.new}")
             if now - began > _ATTEMPT_WITHIN_S:
                 return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {now - began:.0f} s")
-            if not self._take_back(now) and self._is_over():
-                return signal
-            if now - beat_at >= _BEAT_EVERY_S:
+            if swap is None and now - beat_at >= _BEAT_EVERY_S:
                 beat_at = now
                 signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=now - began))
                 if not goes_on(signal):
                     return signal
             clock.sleep(_LOOK_EVERY_S)
-
-    def _take_back(self, now: float) -> bool:
-        """Whether the tool keeps the table's users waiting now. Where it does for too long, its wait is ended; with its
-        lock, only what loses nothing: see ``_end_rename``."""
-        swap = copied.swapping(self._session, self._shape.table)
-        if swap is None:
-            self._clear_at = now
-            return False
-        if self._let_go_at:
-            self._lead_s = min(now - self._let_go_at + _REST_S, _GREATEST_LEAD_S)
-            self._let_go_at = 0.0
-        stall_s = now - self._clear_at
-        self._longest_stall_s = max(self._longest_stall_s, stall_s)
-        budget_s = self._site.runbook.limits.stall_budget_s
-        if swap.holds:
-            if stall_s >= budget_s * _ASK_HOLDER_AT and not swap.renames:
-                self._end_rename(swap.process_id)
-            return True
-        self._longest_pending_s = max(self._longest_pending_s, stall_s)
-        if stall_s >= budget_s * _ASK_AT:
-            self._taken_back += 1
-            copied.kill_query(self._session, swap.process_id)
-        return True
-
-    def _end_rename(self, holder: int) -> None:
-        """A rename that waits although nothing is left to wait for is ended, and the tool gives the table back. The
-        session with the lock is ended only when the stand-in is gone and, asked after that, no rename is in flight:
-        one in flight could take effect behind what its users write as soon as the lock is gone."""
-        left = copied.read_left(self._session, self._shape.table, self._copying.names)
-        stands = any(x.kind is copied.Kind.SENTRY for x in left)
-        renaming = copied.renaming(self._session, self._shape.table)
-        if renaming is not None:
-            self._taken_back += 1
-            copied.kill_query(self._session, renaming)
-        elif not stands and not self._swapped():
-            self._taken_back += 1
-            copied.kill_session(self._session, holder)
 
     def _swapped(self) -> bool:
         """Whether the copy is the table now; its tool may still be clearing up, or hang."""

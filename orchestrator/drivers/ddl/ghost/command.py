@@ -15,6 +15,7 @@ from orchestrator.settings import TlsSettings
 _EXPLAINS_AS_TREE = (9, 0, 0)
 _CHECKPOINT_S = 10
 _RECONNECTS = 10
+_BATCH_ROWS = 200
 # Also the time in which gh-ost must have applied what was written before its lock; on a quiet table it sleeps up to one
 # second in it. The wait for the lock itself is ours to bound: it is taken back within the stall budget.
 LOCK_TIMEOUT_S = 2
@@ -37,6 +38,8 @@ def arguments(change: CopyChange, place: Place, tls: TlsSettings, server_id: int
         # INSERT IGNORE everywhere: a duplicate or a value that is cut would go without a word.
         "--panic-on-warnings",
         f"--chunk-size={change.chunk_rows}",
+        # What waits for it in the cut-over is applied in few transactions, each of which must reach the disk.
+        f"--dml-batch-size={_BATCH_ROWS}",
         f"--max-lag-millis={max(100, round(change.max_lag_s * 1000))}",
         f"--max-load=Threads_running={change.threads_running}",
         f"--cut-over-lock-timeout-seconds={LOCK_TIMEOUT_S}",

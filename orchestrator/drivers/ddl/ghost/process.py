@@ -29,6 +29,8 @@ _STARTS_WITHIN_S = 60.0
 _DEAF_S = 15.0
 _ASK_EVERY_S = 0.5
 _ANSWERS_WITHIN_S = 1.0
+# It is asked in the middle of an attempt, too, where one that stands still must not keep us from looking.
+_TELLS_WITHIN_S = 0.1
 _ATTEMPT = b"Grabbing voluntary lock"
 _FATAL = "FATAL"
 _WORDS = 400
@@ -159,7 +161,7 @@ class GhostRun:
 
     def takes_up(self, after_s: float) -> float | None:
         now = self._clock.monotonic()
-        if (line := parse(self._tell("sup"))) is not None:
+        if (line := parse(self._tell("sup", _TELLS_WITHIN_S))) is not None:
             self._sleep.see(now, line.backlog_rows)
         return self._sleep.takes_up_after(after_s)
 
@@ -184,11 +186,11 @@ class GhostRun:
             self._heard_at = now
         if now - self._asked_at >= _ASK_EVERY_S and self._place.socket.exists():
             self._asked_at = now
-            self._take(parse(self._tell("sup")))
+            self._take(parse(self._tell("sup", _TELLS_WITHIN_S)))
 
-    def _tell(self, command: str) -> str:
+    def _tell(self, command: str, within_s: float = _ANSWERS_WITHIN_S) -> str:
         try:
-            answer = ask(self._place.socket, command, _ANSWERS_WITHIN_S)
+            answer = ask(self._place.socket, command, within_s)
         except Silent:
             return ""
         if answer:

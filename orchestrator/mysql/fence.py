@@ -1,0 +1,68 @@
+"""A fence before a copy: while it stands, no rename can put the copy into the place of its table, whoever sends it and
+whenever. Rows may still be written into the copy.
+
+It is a shared metadata lock on the copy, held by an open transaction. Behind it the session sleeps on the server in
+pieces that are shorter than the time after which a sleeping statement looks for its client (5 s, ``Interruptible_wait``
+in the server's source). So the fence outlives us, by longer than a rename waits that a tool sent before it died with
+us; and then it falls by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from orchestrator.errors import ServerUnreachable
+from orchestrator.model.contract import TableName
+from orchestrator.mysql.copied import kill_session
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.quote import table
+from orchestrator.mysql.session import Session
+
+# A rename waits up to two seconds at each of two locks; an attempt needs up to five to be over.
+_STANDS_ALONE = "DO SLEEP(4), SLEEP(4), SLEEP(4)"
+_STANDS = (
+    "SELECT COUNT(*) FROM performance_schema.metadata_locks m"
+    " JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID"
+    " WHERE m.OBJECT_TYPE = 'TABLE' AND m.OBJECT_SCHEMA = %s AND m.OBJECT_NAME = %s AND m.LOCK_STATUS = 'GRANTED'"
+    " AND t.PROCESSLIST_ID = %s"
+)
+_FALLS_WITHIN_S = 2.0
+
+
+class Fence:
+    """``session`` is its own: nobody else says anything on it. It is asked for without waiting, because a rename that
+    is at work on the copy would be waited for."""
+
+    def __init__(self, session: Session, before: TableName) -> None:
+        self._session = session
+        self._copy = before
+        self._id = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def asked(self) -> bool:
+        return self._thread is not None
+
+    def rise(self) -> None:
+        """Ask for it, again where the server refused it the last time."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._hold, name="rollout-fence", daemon=True)
+            self._thread.start()
+
+    def stands(self, look: Session) -> bool:
+        """Raises ServerError."""
+        return bool(look.value(_STANDS, (self._copy.schema, self._copy.name, self._id)))
+
+    def fall(self, look: Session) -> None:
+        """It is gone afterwards. Raises ServerError."""
+        if self._thread is not None:
+            kill_session(look, self._id)
+            self._thread.join(_FALLS_WITHIN_S)
+        self._session.close()
+
+    def _hold(self) -> None:
+        with contextlib.suppress(ServerError, ServerUnreachable):
+            self._session.ensure()
+            self._id = self._session.connection_id
+            self._session.packet(("START TRANSACTION", f"SELECT 1 FROM {table(self._copy)} LIMIT 0", _STANDS_ALONE))
