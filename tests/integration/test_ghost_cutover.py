@@ -36,8 +36,9 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 class Freezer(threading.Thread):
-    """Stops gh-ost as soon as it has its lock, in the first ``times`` attempts, and lets it go on after a seeded while:
-    before we end its session, just then, or when its users have long been writing again."""
+    """Stops gh-ost as soon as it has its lock, in up to ``times`` attempts, and lets it go on after a seeded while:
+    before we end its session (then the attempt may succeed), just then, or when its users have long been writing again.
+    The first time is one of the last kind."""
 
     def __init__(self, server: Server, table: TableName, times: int, rng: Random) -> None:
         super().__init__(daemon=True)
@@ -55,8 +56,9 @@ class Freezer(threading.Thread):
                     time.sleep(0.002)
                     continue
                 self.froze += 1
-                began, longest_s = time.monotonic(), self._rng.choice((0.3, 1.6))
-                until = began + self._rng.random() * longest_s
+                began = time.monotonic()
+                shortest_s, longest_s = self._rng.choice(((0.1, 0.3), (0.3, 1.6))) if self.froze > 1 else (0.3, 1.6)
+                until = began + self._rng.uniform(shortest_s, longest_s)
                 os.kill(pid, signal.SIGSTOP)
                 try:
                     while (s := swapping(look, self._table)) is not None and s.holds and time.monotonic() < began + 5:
@@ -107,7 +109,7 @@ def test_a_gh_ost_that_stands_still_with_its_lock_costs_no_more_than_the_budget_
     assert ledger.lost(pair.primary) == [], told
     assert ledger.lost(pair.replica) == [], told
     assert outcome.result is Result.DONE, told
-    assert freezer.froze == times
+    assert freezer.froze >= 1
     assert outcome.figures["cut_over_taken_back"] >= 1, told
     assert outcome.figures["cut_over_tries"] > outcome.figures["cut_over_taken_back"], told
     assert outcome.figures["longest_stall_s"] < WAITED_S, told
