@@ -14,7 +14,7 @@ from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, Runb
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
-from orchestrator.model.state import FORWARD, REPAIR, Event, EventKind, Record, State
+from orchestrator.model.state import FORWARD, ROLLBACK, Event, EventKind, Record, State
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -84,10 +84,10 @@ class Entry:
                 "point rollout at that server; after a failover look at rollout history first",
             )
         self._known_mirror(record, phase)
-        if phase.name == "rollback":
+        if phase.name == ROLLBACK:
             problems = phase.problems(self._p.runbook, facts, record)
         else:
-            due = self._p.judge.before(StepClass.EXCLUSIVE, stage=phase.name) if phase.name in _WRITES else ()
+            due = self._p.judge.before(StepClass.EXCLUSIVE, stage=phase.name)
             problems = (*self.findings(record), *refused(due), *phase.problems(self._p.runbook, facts, record))
         if problems:
             raise refusal(tuple(problems))
@@ -96,7 +96,7 @@ class Entry:
         """Triggers of ours that the record knows nothing of: the state is younger than they are, or was put back from a
         backup. What it then takes for the truth may be old: a sweep would write over what new applications wrote."""
         ours = record.mirror or record.mirror_due or isinstance(record.intent, InstallTrigger | RaiseDoubleWrites)
-        if ours or phase.name not in _WRITES:
+        if ours or phase.name == ROLLBACK:
             return
         mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
         if mirror is not None and mirror.value is not None and mirror.value.stands:
@@ -159,9 +159,6 @@ class Entry:
         )
 
 
-_WRITES = frozenset({"ddl", "backfill", "shadow-write", "read-switch", REPAIR})
-
-
 def resumed(record: Record, phase: str, last_percent: int) -> Record:
     """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
 
@@ -181,7 +178,7 @@ def resumed(record: Record, phase: str, last_percent: int) -> Record:
         kept = tuple(k for k in record.done_steps if k == "remove-mirror")
     fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
     done = record.done
-    if phase == "rollback":
+    if phase == ROLLBACK:
         # Readers go back before anything else, so the stages that moved them stop to hold at once.
         done = tuple(p for p in done if p not in GOES_BACK or record.target in GOES_BACK)
     return replace(record, phase=phase, done=done, done_steps=kept, walk=record.walk + (1 if fresh_walk else 0))

@@ -104,16 +104,16 @@ def test_for_each_single_right_of_each_stage_that_is_taken_away_77_names_it(here
     """Every right of every stage, by the command itself."""
     grants, runbook = printed(here), load(here.terminal.runbook)
     with small_account(here.pair.primary, "staged", "") as account:
-        for stage in FORWARD:
+        for stage in (*FORWARD, REPAIR, FINISH):
             mine = of_stage(grants, stage)
             only(here, account, mine)
             with opened(runbook, here.pair.primary, account=account) as app:
                 for right, on in without(mine):
                     with revoked(here, account, right, on), pytest.raises(PrivilegeMissing) as refused:
-                        app.commands.next(stage)
+                        do(app, stage)
                     assert refused.value.exit_code is Exit.PRIVILEGE
                     assert f"GRANT {right} ON {on} TO" in refused.value.next, (stage, right, on, refused.value.next)
-                app.commands.next(stage)
+                do(app, stage)
 
 
 def test_a_right_that_is_taken_away_is_demanded_by_the_stages_that_need_it_and_by_no_other(

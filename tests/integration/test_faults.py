@@ -168,7 +168,7 @@ def altered(here: Small) -> None:
     [
         (dropped, Exit.CONFIGURATION, "_rollout"),
         (altered, Exit.PHASE_FAILED, "rows_skipped"),
-        pytest.param(old_epoch, Exit.HELD, "epoch", marks=pytest.mark.slow),
+        pytest.param(old_epoch, Exit.HELD, "another holder", marks=pytest.mark.slow),
     ],
 )
 def test_a_state_that_changes_under_a_backfill_ends_it_at_once_and_no_row_is_wrong(
