@@ -9,6 +9,7 @@ from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
 from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape
 from orchestrator.model.runbook import Runbook
+from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.state import Record
 from orchestrator.model.step import Fill
 from orchestrator.model.verdict import Problem, ProblemKind
@@ -94,6 +95,28 @@ def table_problems(facts: Facts, table: str) -> Sequence[Problem]:
             ),
         )
     return ()
+
+
+def columns_gone(runbook: Runbook, facts: Facts, record: Record) -> Sequence[str]:
+    """Columns that ddl added and that somebody took away, or that a table put in its place never had."""
+    shape = facts.shape.value if facts.shape is not None else None
+    missing = compare_shape(runbook.contract, shape).columns_missing if shape is not None else ()
+    return tuple(c.name for c in missing if c.name in record.columns_added)
+
+
+def column_problems(runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
+    """What ddl added is still there."""
+    gone = columns_gone(runbook, facts, record)
+    if not gone:
+        return ()
+    return (
+        _runbook(
+            "columns-gone",
+            f"{runbook.table} lacks {', '.join(gone)}, which ddl added: somebody dropped that, or swapped the table",
+            "the columns of the contract",
+            "rollout rollback, which takes readers back first; then rollout next begins with ddl again",
+        ),
+    )
 
 
 def key_problems(facts: Facts) -> Sequence[Problem]:

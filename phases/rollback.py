@@ -22,7 +22,7 @@ from orchestrator.model.step import (
 )
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.model.way_back import remaining
-from phases.demands import doubled, mirror_of, shape_of
+from phases.demands import columns_gone, doubled, mirror_of, shape_of
 
 NAME = "rollback"
 
@@ -62,6 +62,10 @@ class Rollback:
         if not (mirror_of(facts).stands or record.both_written):
             return ()
         contract, settings = runbook.contract, runbook.phases
+        # Where all of them went with somebody's swap of the table, nothing is left to compare or to lose.
+        pairs = {m.new for m in contract.pairs}
+        nothing_left = bool(pairs) and pairs <= {*columns_gone(runbook, facts, record)}
+        compares = record.both_written and not nothing_left
         steps: tuple[Step, ...] = (
             Drain(table=contract.table, poll_s=settings.poll_s),
             Quiet(
@@ -73,7 +77,7 @@ class Rollback:
                 waived=not record.both_written,
                 doubled=doubled(runbook),
             ),
-            *((record.comparison("drift", settings.target_time_s),) if record.both_written else ()),
+            *((record.comparison("drift", settings.target_time_s),) if compares else ()),
         )
         waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
         take_down = RemoveMirror(

@@ -22,6 +22,7 @@ from orchestrator.model.step import (
 )
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import (
+    column_problems,
     constraint_problems,
     doubled,
     flag_of,
@@ -62,7 +63,7 @@ class ShadowWrite:
             else ()
         )
         values = () if record.both_written else value_problems(facts)
-        table = table_problems(facts, str(runbook.table))
+        table = (*table_problems(facts, str(runbook.table)), *column_problems(runbook, facts, record))
         return (*table, *key_problems(facts), *constraint_problems(runbook, facts), *a_replica, *values)
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:

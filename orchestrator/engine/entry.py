@@ -30,7 +30,8 @@ class Entry:
     def present(self) -> Record:
         """The record as stored, corrected by what the server shows; a new one when none is stored. Writes nothing.
 
-        A mirror that somebody else took down makes shadow-write, and what hangs on it, not done.
+        A mirror that somebody else took down makes shadow-write, and what hangs on it, not done; a column that went
+        before there was one, ddl.
         Raises RunbookError when the contract differs from the one that the rollout began with, or the mirror stands as
         another driver put it up.
         """
@@ -46,11 +47,23 @@ class Entry:
                 "put it back (rollout status --runbook-text prints it), or roll back all the way and purge",
             )
         self._same_mirror(record)
+        if self._columns_gone(record):
+            return replace(record, done=())
         if "shadow-write" in record.done and record.mirror_due and record.state is not State.FINISHED:
             mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
             if mirror is not None and mirror.value is not None and not mirror.value.intact:
                 return replace(record, done=tuple(p for p in record.done if p in ("ddl", "backfill")))
         return record
+
+    def _columns_gone(self, record: Record) -> bool:
+        """Whether a column that ddl added is gone, and no mirror hangs on it: then ddl is to be done again."""
+        if "ddl" not in record.done or not record.columns_added or record.mirror or record.state is State.FINISHED:
+            return False
+        shape = self._p.observer.look(frozenset({Need.SHAPE})).shape
+        if shape is None or shape.value is None:
+            return False
+        missing = compare_shape(self._p.runbook.contract, shape.value).columns_missing
+        return any(c.name in record.columns_added for c in missing)
 
     def _same_mirror(self, record: Record) -> None:
         """A driver sees, and takes down, only what it put up itself."""

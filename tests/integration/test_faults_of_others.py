@@ -119,3 +119,23 @@ def test_a_table_that_somebody_elses_copy_tool_swaps_has_no_mirror_and_shadow_wr
     with opened(load(here.terminal.runbook), here.pair.primary) as app:
         app.commands.next("shadow-write", "old_wins")
     assert wrong(here) == 0
+
+
+@pytest.mark.parametrize("done", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_copy_from_before_ddl_that_takes_the_tables_place_makes_ddl_the_next_stage(here: Small, done: int) -> None:
+    """Another tool's copy was begun before our columns were there. With a mirror, readers go back first."""
+    ghost, old = f"`{here.schema}`.`_orders_gho`", f"`{here.schema}`.`_orders_del`"
+    script(here.pair.primary, f"CREATE TABLE {ghost} LIKE {here.table}; INSERT INTO {ghost} SELECT * FROM {here.table}")
+    stages(here, *FORWARD[:done])
+    script(here.pair.primary, f"RENAME TABLE {here.table} TO {old}, {ghost} TO {here.table}")
+    with opened(load(here.terminal.runbook), here.pair.primary) as app:
+        if done > 2:
+            with pytest.raises(RolloutError) as refused:
+                app.commands.next(None)
+            assert refused.value.exit_code is Exit.RUNBOOK
+            assert "lacks state, which ddl added" in refused.value.seen
+            app.commands.rollback("", ())
+            here.sql(f"DROP TABLE {old}")
+        for phase in FORWARD[:3]:
+            app.commands.next(phase)
+    assert (rows(here), wrong(here)) == (40, 0)
