@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.template import Account
 from tests.support.looking import small_account
+from tests.support.meanwhile import ROW_BY_ROW, Somebody, ends
 from tests.support.servers import script, wait_caught_up
 from tests.support.small import Small, small
+from tests.support.state import settings_of
 from tests.support.within import opened
 
 pytestmark = pytest.mark.integration
@@ -141,6 +144,22 @@ def test_a_right_that_is_taken_away_is_demanded_by_the_stages_that_need_it_and_b
         with revoked(here, account, "UPDATE", here.table):
             terminal.run("next", "-y")
             assert "GRANT UPDATE ON" in terminal.run("next", "-y", "--json", expect=77).json["next"]
+
+
+@pytest.mark.slow
+def test_a_right_on_the_state_that_is_taken_away_under_a_backfill_ends_it_at_once_with_77(here: Small) -> None:
+    here.write(ROW_BY_ROW)
+    here.sql(f"INSERT INTO {here.table} (id, status) SELECT 10 + id, status FROM {here.table}")
+    here.sql(f"INSERT INTO {here.table} (id, status) SELECT 100 + id, status FROM {here.table}")
+    with small_account(here.pair.primary, "staged", for_somebody(printed(here))) as account, ExitStack() as taken:
+        settings = settings_of(here.pair.primary, account=account)
+        here.operator(account).run("next", "-y")
+        lost = revoked(here, account, "UPDATE", "`_rollout`.*")
+        began = time.monotonic()
+        error = ends(here, Somebody(lambda: taken.enter_context(lost), during="fill:backfill"), "backfill", settings)
+        assert error.exit_code is Exit.PRIVILEGE, error.seen
+        assert "UPDATE" in error.next
+        assert time.monotonic() - began < 20
 
 
 @pytest.mark.slow  # the same in one process: test_each_stage_runs_with_exactly_the_grants_that_are_printed_for_it
