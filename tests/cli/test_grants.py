@@ -48,7 +48,7 @@ def for_somebody(grants: list[dict[str, Any]]) -> str:
 
 
 ACTING = (*FORWARD, REPAIR, ROLLBACK, FINISH)
-STAGES = (*FORWARD, REPAIR, ROLLBACK, *FORWARD, FINISH)
+STAGES = (*FORWARD[:3], ROLLBACK, *FORWARD[1:], REPAIR, FINISH)
 
 
 def do(app: App, stage: str) -> object:
