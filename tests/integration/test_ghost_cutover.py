@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -17,12 +18,14 @@ import pytest
 from orchestrator.model.contract import TableName
 from orchestrator.model.outcome import Result
 from orchestrator.mysql.copied import swapping
+from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
+from orchestrator.mysql.fence import Fence
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.ddl import Beats
 from tests.support.ghost import children, driver_for, files, needs_real, orders, own_folder, pid_of_run, site_for, wider
 from tests.support.orders_ledger import Orders
-from tests.support.servers import sql, wait_caught_up
+from tests.support.servers import sql, wait_caught_up, wait_for
 
 # The budget is 0.25 s; a machine that runs tests may be late by as much again.
 WAITED_S = 0.5
@@ -116,3 +119,28 @@ def test_a_gh_ost_that_stands_still_with_its_lock_costs_no_more_than_the_budget_
     assert ledger.longest_wait_s < WAITED_S, told
     assert files() == []
     assert children() == []
+
+
+@pytest.mark.parametrize("silent_s", [0.0, pytest.param(7.0, marks=pytest.mark.slow)])
+def test_a_fence_stands_for_a_while_when_we_are_dead_and_lets_rows_through(
+    silent_s: float, pair: Pair, schema: str
+) -> None:
+    """A rename that gh-ost sent before it died with us waits for up to four seconds."""
+    table = orders(pair.primary, schema, 5)
+    site = site_for(pair.primary, table)
+    with closing(site.connect("fence")) as session, closing(site.connect("test")) as look:
+        fence = Fence(session, table)
+        fence.rise()
+        wait_for(lambda: fence.stands(look), 5, "the fence stands")
+        session._connection._sock.shutdown(socket.SHUT_RDWR)  # as the kernel does for a process that is killed
+        until = time.monotonic() + silent_s
+        wait_for(lambda: time.monotonic() > until, silent_s + 1)
+        with pytest.raises(ServerError) as refused:
+            look.execute(f"RENAME TABLE {table} TO {schema}.elsewhere")
+        assert refused.value.number == LOCK_WAIT_TIMEOUT
+        assert look.execute(f"UPDATE {table} SET a = 0") == 5
+        if silent_s:
+            wait_for(lambda: not fence.stands(look), 10, "it falls by itself")
+        else:
+            fence.fall(look)
+        look.execute(f"RENAME TABLE {table} TO {schema}.elsewhere")
