@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.checks.reading import EVERY, ROWS, Given, given, holds, passes, refuses, unseen
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits, ReplicaPolicy
-from orchestrator.model.verdict import Verdict
+from orchestrator.model.verdict import ProblemKind, Verdict
 
 
 class ReplicationLag:
@@ -23,12 +23,14 @@ class ReplicationLag:
         if not isinstance(got, Given):
             return got
         if not got.value and self._policy.kind != "none":
-            # A reader that is hidden (a firewall, Aurora's own kind) looks like none, and would never slow us.
+            # A reader that is hidden (a firewall, Aurora's own kind) looks like none, and would never slow us; so does
+            # one that is down.
             return refuses(
                 self.name,
                 "the primary has no replica that can be seen",
                 "a replica, or the runbook's word that there is none",
-                "name them, replicas: [HOST:PORT], or write replicas: {none: WHY} into the runbook",
+                "bring it back; name them, replicas: [HOST:PORT]; or write replicas: {none: WHY} into the runbook",
+                ProblemKind.HELD,
             )
         counted = [r for r in got.value if r.name not in self._policy.delayed]
         if not counted:

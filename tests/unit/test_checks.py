@@ -325,7 +325,7 @@ def test_no_replicas_by_decision_passes_with_the_reason() -> None:
 def test_no_replica_is_believed_only_when_the_runbook_says_so(policy: ReplicaPolicy) -> None:
     """Case B88: one that nobody can see would show a lag of 0 and slow nothing."""
     verdict = judge(ReplicationLag(policy), replicas=())
-    assert verdict.judgement is Judgement.REFUSE
+    assert (verdict.judgement, verdict.refusal) == (Judgement.REFUSE, ProblemKind.HELD)
     assert "replicas: {none: WHY}" in verdict.next
 
 
