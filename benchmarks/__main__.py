@@ -72,4 +72,5 @@ def main() -> None:
     show(figures)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.figures import Figure, interleaved
+from benchmarks.figures import Figure, interleaved, peak_bytes
 from orchestrator.drivers.rows import FillDriver
 from orchestrator.model.contract import Column, Contract, Expression, Mapping, TableName, ValueMap
 from orchestrator.model.outcome import GO, Progress, Result, Signal
@@ -228,7 +227,7 @@ def _child() -> None:
         "rows": rows,
         "rows_per_s": rows / (time.perf_counter() - began),
         "cpu_s": time.process_time() - cpu_s,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": peak_bytes(),
     }
     sys.stdout.write(json.dumps(told))
 

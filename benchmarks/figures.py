@@ -63,6 +63,17 @@ def seconds_of(argv: Sequence[str], environment: dict[str, str] | None = None) -
     return time.perf_counter() - began
 
 
+def peak_bytes(process: int | str = "self") -> float:
+    """The most memory that the process had resident since its program began; 0 when it has ended.
+
+    Not ``ru_maxrss``, which begins at the peak of the process that started it (proc(5): VmHWM)."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    return next((float(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
+
+
 def keep(figures: Sequence[Figure]) -> None:
     """Write benchmarks/out/latest.json; figures of other benchmarks in it stay."""
     OUT.parent.mkdir(exist_ok=True)

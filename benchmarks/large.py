@@ -3,7 +3,6 @@ the same walk of a hundred thousand rows."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,10 +12,12 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.backfill import FEW_ROWS, INDEXES, MANY_ROWS, make, settings_of
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, peak_bytes
 from benchmarks.load import ROLLOUT, STAGES, environment, write_runbook
 from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair, start_pair
+
+_LOOK_EVERY_S = 0.02
 
 
 def walk() -> Sequence[Figure]:
@@ -52,10 +53,12 @@ def _walked(pair: Pair, folder: Path, rows: int) -> dict[str, tuple[float, float
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        assert code == 0, f"{' '.join(stage)} ended with {code}"
-        found[stage[-1]] = time.monotonic() - began, usage.ru_maxrss * 1024.0
-        seconds, peak = found[stage[-1]]
+        peak = 0.0
+        while process.poll() is None:
+            peak = max(peak, peak_bytes(process.pid))
+            time.sleep(_LOOK_EVERY_S)
+        assert process.returncode == 0, f"{' '.join(stage)} ended with {process.returncode}"
+        seconds = time.monotonic() - began
+        found[stage[-1]] = seconds, peak
         sys.stderr.write(f"  {rows:,} rows, {stage[-1]}: {seconds:.1f} s, {peak / 2**20:.0f} MiB\n")
     return found

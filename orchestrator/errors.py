@@ -116,6 +116,10 @@ class ConfigurationError(RolloutError):
     code = "configuration"
 
 
+class AnotherServer(ConfigurationError):
+    """The address leads to another server than the one that answered this command before. Nothing was said there."""
+
+
 class CannotSay(RolloutError):
     """What happened cannot be told from what the server shows; a human must look before anything else is done."""
 

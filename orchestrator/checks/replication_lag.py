@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrator.checks.reading import EVERY, ROWS, Given, given, holds, passes, refuses, unseen
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Limits, ReplicaPolicy
+from orchestrator.model.state import FINISH, GOES_BACK, ROLLBACK
 from orchestrator.model.verdict import ProblemKind, Verdict
 
 
@@ -23,15 +24,7 @@ class ReplicationLag:
         if not isinstance(got, Given):
             return got
         if not got.value and self._policy.kind != "none":
-            # A reader that is hidden (a firewall, Aurora's own kind) looks like none, and would never slow us; so does
-            # one that is down.
-            return refuses(
-                self.name,
-                "the primary has no replica that can be seen",
-                "a replica, or the runbook's word that there is none",
-                "bring it back; name them, replicas: [HOST:PORT]; or write replicas: {none: WHY} into the runbook",
-                ProblemKind.HELD,
-            )
+            return self._none_seen(facts.stage, limit)
         counted = [r for r in got.value if r.name not in self._policy.delayed]
         if not counted:
             return passes(self.name, self._none_counts(len(got.value)), limit)
@@ -47,6 +40,18 @@ class ReplicationLag:
             return holds(self.name, reason, f"{lag_s:.1f} s on {worst.name}", limit, next)
         strain = lag_s / limits.replication_lag_s if limits.replication_lag_s else 0.0
         return passes(self.name, f"{lag_s:.1f} s on {worst.name}", limit, strain)
+
+    def _none_seen(self, stage: str, limit: str) -> Verdict:
+        """One that is hidden (a firewall, Aurora's own kind) looks like none, and would never slow us; so does one that
+        is down. The way back and the end wait for no replica."""
+        seen = "the primary has no replica that can be seen"
+        next = "bring it back; name them, replicas: [HOST:PORT]; or write replicas: {none: WHY} into the runbook"
+        if stage in (ROLLBACK, FINISH):
+            return passes(self.name, seen, limit)
+        if stage in GOES_BACK:
+            return holds(self.name, seen, seen, limit, next)
+        wanted = "a replica, or the runbook's word that there is none"
+        return refuses(self.name, seen, wanted, next, ProblemKind.HELD)
 
     def _none_counts(self, watched: int) -> str:
         if self._policy.kind == "none":

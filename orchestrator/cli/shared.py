@@ -159,7 +159,7 @@ def errors_become_exit_codes(wants_json: bool) -> Iterator[None]:
         _leave(Exit.DONE)
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            _tell(_unwritten(error), wants_json=False)
+            _tell(_no_room(error), wants_json=False)
             _leave(Exit.USAGE)
         if os.environ.get("ROLLOUT_DEBUG"):
             raise
@@ -184,6 +184,19 @@ def _leave(code: int) -> None:
             _tell(_unwritten(error), wants_json=False)
             code = Exit.USAGE
     sys.exit(int(code))
+
+
+def _no_room(error: OSError) -> UsageError:
+    try:
+        # What failed once is not kept: only another sign tells whether it was standard output.
+        print(flush=True)
+    except OSError:
+        return _unwritten(error)
+    return UsageError(
+        f"a file of this machine cannot be written: {error}",
+        "room on its disks",
+        "make room; rollout status says where it stands, then the same command again",
+    )
 
 
 def _unwritten(error: OSError) -> UsageError:

@@ -12,11 +12,10 @@ from msgspec.structs import replace
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.leasing import leased
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Fenced, Held
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
-from orchestrator.model.state import Record, State
+from orchestrator.model.state import GOES_BACK, Record, State
 from orchestrator.model.step import StepClass, WatchReaders
 
 # Nobody holds a percent step open here: checks are looked at less often than on a beat.

@@ -13,13 +13,12 @@ from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refusal
 from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, leased
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import GOES_BACK
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, ServerUnreachable, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
-from orchestrator.model.state import FORWARD, Ask, EventKind, Record, Request, State
+from orchestrator.model.state import FORWARD, GOES_BACK, Ask, EventKind, Record, Request, State
 from orchestrator.model.step import Quiet
 from orchestrator.ports import Phase
 

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from orchestrator.engine.judging import refusal, refused
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import GOES_BACK, Pulse
+from orchestrator.engine.pulse import Pulse
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RunbookError
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
-from orchestrator.model.state import FORWARD, ROLLBACK, Event, EventKind, Record, State
+from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Event, EventKind, Record, State
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -100,8 +100,11 @@ class Entry:
         if phase.name == ROLLBACK:
             problems = phase.problems(self._p.runbook, facts, record)
         else:
-            due = self._p.judge.before(StepClass.EXCLUSIVE, stage=phase.name)
-            problems = (*self.findings(record), *refused(due), *phase.problems(self._p.runbook, facts, record))
+            due = refused(self._p.judge.before(StepClass.EXCLUSIVE, stage=phase.name))
+            if phase.name in GOES_BACK:
+                # The rest is judged on the way, where it takes readers back.
+                due = tuple(p for p in due if p.kind is ProblemKind.PRIVILEGE)
+            problems = (*self.findings(record), *due, *phase.problems(self._p.runbook, facts, record))
         if problems:
             raise refusal(tuple(problems))
 
@@ -109,6 +112,8 @@ class Entry:
         """Triggers of ours that the record knows nothing of: the state is younger than they are, or was put back from a
         backup. What it then takes for the truth may be old: a sweep would write over what new applications wrote."""
         ours = record.mirror or record.mirror_due or isinstance(record.intent, InstallTrigger | RaiseDoubleWrites)
+        # A trigger that came in the moment in which its command ended is put up anew by the same stage.
+        ours = ours or (record.phase == phase.name == "shadow-write" and record.state in _INTERRUPTED)
         if ours or phase.name == ROLLBACK:
             return
         mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror

@@ -35,8 +35,8 @@ class Judge(Struct, frozen=True):
         """``stage``: the one that is about to work; without it, what is demanded by stage is demanded for all."""
         return self._judge((c for c in self.checks if not c.before.isdisjoint(of)), stage)
 
-    def during(self, *of: StepClass) -> tuple[Verdict, ...]:
-        return self._judge(c for c in self.checks if not c.during.isdisjoint(of))
+    def during(self, *of: StepClass, stage: str = "") -> tuple[Verdict, ...]:
+        return self._judge((c for c in self.checks if not c.during.isdisjoint(of)), stage)
 
     def reading(self) -> tuple[Verdict, ...]:
         """What is due while rows are only read: the load of the server, for a reader puts no replica behind."""

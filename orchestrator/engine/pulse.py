@@ -9,12 +9,11 @@ from msgspec.structs import replace
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
-from orchestrator.model.state import Ask, Record, Request
+from orchestrator.model.state import GOES_BACK, Ask, Record, Request
 from orchestrator.model.step import Step, StepClass, working_class
 from orchestrator.model.stuck import Stuck, stuck
 from orchestrator.ports import Lease
 
-GOES_BACK = ("read-switch", "verify")
 LOOK_EVERY_S = 0.5
 TELL_EVERY_S = 1.0
 
@@ -106,5 +105,5 @@ class Pulse:
         return Signal(kind, f"{self.asked.ask.value} asked for by {self.asked.who}")
 
     def _judged(self, now: float) -> Signal:
-        due = self._p.judge.during(working_class(self._step), *self.besides)
+        due = self._p.judge.during(working_class(self._step), *self.besides, stage=self.record.phase)
         return self._holding.answer(due, now, back=self.may_go_back)

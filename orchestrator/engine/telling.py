@@ -96,7 +96,7 @@ def way_and_why(step: Step) -> tuple[str, str]:
 def blocks(step: Step) -> str:
     """For how long one step keeps the application waiting at most."""
     if isinstance(step, GhostAlter):
-        return "for a moment at each try of its cut-over, inside the stall budget"
+        return "for a moment at each try of its cut-over, inside the stall budget (6 s if we stand still just then)"
     if isinstance(step, ExclusiveDdlStep) and step.way.stops_writes:
         return "every write for as long as it is built"
     if isinstance(step, ExclusiveDdlStep) and step.way.rebuilds and not isinstance(step, AddIndex):

@@ -12,12 +12,12 @@ from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.loss import loss_before, was_accepted
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import GOES_BACK, Pulse
-from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
+from orchestrator.engine.pulse import Pulse
+from orchestrator.errors import AnotherServer, CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import Outcome, Result, Seen
-from orchestrator.model.state import REPAIR, Ask, Event, EventKind, Record, Request, move
+from orchestrator.model.state import GOES_BACK, REPAIR, Ask, Event, EventKind, Record, Request, move
 from orchestrator.model.step import (
     Compare,
     Step,
@@ -155,6 +155,9 @@ class Engine:
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except RolloutError as error:
+            if isinstance(error, AnotherServer) and pulse.may_go_back:
+                # A failover: readers may not stay where nobody watches them.
+                return Outcome(Result.BACK, error.seen, error.expected)
             if pulse.record.phase == "read-switch":
                 self._p.flags.lower(pulse.record.epoch)
             if isinstance(error, Held):

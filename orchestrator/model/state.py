@@ -18,6 +18,8 @@ from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
 from orchestrator.model.value import Value
 
 FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
+# While the application may be on the new column: what fails there takes readers back by itself.
+GOES_BACK = ("read-switch", "verify")
 ROLLBACK = "rollback"
 FINISH = "finish"
 REPAIR = "repair"

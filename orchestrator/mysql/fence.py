@@ -3,8 +3,9 @@ whenever. Rows may still be written into the copy.
 
 It is a shared metadata lock on the copy, held by an open transaction. Behind it the session sleeps on the server in
 pieces that are shorter than the time after which a sleeping statement looks for its client (5 s, ``Interruptible_wait``
-in the server's source). So the fence outlives us, by longer than a rename waits that a tool sent before it died with
-us; and then it falls by itself.
+in the server's source). So the fence outlives us by up to twelve seconds, and then falls by itself; a rename that a
+tool sent before it died with us waits for four at most. A fence that is needed for longer sleeps again and again: who
+dies near the end of a sleep leaves it for that rest only.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Fence:
         self._session = session
         self._copy = before
         self._id = 0
+        self._fallen = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -56,6 +58,7 @@ class Fence:
 
     def fall(self, look: Session) -> None:
         """It is gone afterwards. Raises ServerError."""
+        self._fallen.set()
         if self._thread is not None:
             kill_session(look, self._id)
             self._thread.join(_FALLS_WITHIN_S)
@@ -66,3 +69,6 @@ class Fence:
             self._session.ensure()
             self._id = self._session.connection_id
             self._session.packet(("START TRANSACTION", f"SELECT 1 FROM {table(self._copy)} LIMIT 0", _STANDS_ALONE))
+            while not self._fallen.is_set():
+                # Without a word a session is ended that idles, and the transaction with it.
+                self._session.execute(_STANDS_ALONE)

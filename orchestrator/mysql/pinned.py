@@ -9,7 +9,7 @@ from typing import Any
 
 import pymysql
 
-from orchestrator.errors import ConfigurationError
+from orchestrator.errors import AnotherServer, ConfigurationError
 from orchestrator.settings import ServerSettings
 
 # Division by zero is NULL here as in the triggers, which run under no mode at all: what they call unmapped, we do too.
@@ -96,10 +96,10 @@ def _refuse_a_proxy(settings: ServerSettings, greeted_as: int, connection_id: in
 
 
 def refuse_another(settings: ServerSettings, uuid: str) -> None:
-    """A failover behind the address, or a proxy that sends some sessions elsewhere. Raises ConfigurationError."""
+    """A failover behind the address, or a proxy that sends some sessions elsewhere. Raises AnotherServer."""
     before = settings.one.before(uuid) if settings.one is not None else uuid
     if before != uuid:
-        raise ConfigurationError(
+        raise AnotherServer(
             f"another server answers at {settings.address}: {uuid}; {before} answered this command before",
             "one server for the whole command",
             "after a failover: rollout status; behind a proxy that spreads sessions: name the primary itself",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 from decimal import Decimal
 
-from orchestrator.errors import ServerUnreachable
+from orchestrator.errors import RolloutError
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.site import Site
 
@@ -30,7 +30,7 @@ class NumberProbe:
                     return f"no answer within {timeout_s:g} s"
         except ServerError as error:
             return f"the server answered {error.number} {error.text}"
-        except ServerUnreachable as error:
+        except RolloutError as error:
             return error.seen
         if len(rows) != 1 or len(rows[0]) != 1:
             return f"{len(rows)} rows of {len(rows[0]) if rows else 0} columns instead of one number"

@@ -15,7 +15,7 @@ import contextlib
 
 from orchestrator.errors import ServerUnreachable
 from orchestrator.model.contract import TableName
-from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
 from orchestrator.mysql.quote import literal, table
 from orchestrator.mysql.session import Session
 
@@ -68,9 +68,15 @@ class Brake(_Held):
     pressed = False
 
     def press(self) -> None:
-        """Raises ServerError."""
+        """Not pressed afterwards: the tool is in the middle of a long transaction; to be tried again. Raises
+        ServerError."""
         if not self.pressed:
-            self._session.execute(f"LOCK TABLES {table(self._table)} READ")
+            try:
+                self._session.execute(f"LOCK TABLES {table(self._table)} READ")
+            except ServerError as error:
+                if error.number != LOCK_WAIT_TIMEOUT:
+                    raise
+                return
             self.pressed = True
 
     def let_go(self) -> None:

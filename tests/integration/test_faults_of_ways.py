@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.errors import ConfigurationError, Exit
+from orchestrator.model.state import FORWARD
 from orchestrator.mysql.session import Session
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
@@ -67,6 +68,12 @@ def test_a_proxy_that_sends_later_sessions_to_a_replica_is_noticed_before_anythi
         app.commands.next(phase)
 
 
+def promote(pair: Pair) -> None:
+    """The replica has all, and is the primary from here on."""
+    wait_caught_up(pair)
+    script(pair.replica, "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 0")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("phase", "step"), [("backfill", "fill:backfill"), ("shadow-write", "install-trigger:insert")])
 def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to_the_new_primary(
@@ -86,11 +93,7 @@ def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to
             return sql(pair.replica, f"CHECKSUM TABLE {here.table}"), sql(pair.replica, triggers, (here.schema,))
 
         def fail_over() -> None:
-            wait_caught_up(pair)
-            script(
-                pair.replica,
-                "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 0",
-            )
+            promote(pair)
             seen.append(table())
             way.turn(cut=True)
 
@@ -103,3 +106,23 @@ def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to
             app.commands.next(phase)
         assert "began on" in refused.value.seen
         assert table() == seen[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["compare:verify", "watch-readers", "compare:newest"])
+def test_after_a_failover_in_verify_readers_are_back_on_the_old_column(tmp_path: Path, step: str) -> None:
+    """They stood at 100 % for good, and nobody would watch them on the new primary."""
+    with guarded_pair() as pair, small(pair, tmp_path, rows=ROWS) as here, spreading(pair.primary, pair.replica) as way:
+        with opened(load(here.terminal.runbook), pair.primary) as app:
+            for done in FORWARD[:-1]:
+                app.commands.next(done)
+        flag = "SELECT new_writes, read_percent FROM _rollout.flag"
+        assert sql(pair.primary, flag) == [(1, 100)]
+
+        def fail_over() -> None:
+            promote(pair)
+            way.turn(cut=True)
+
+        error = ends(here, Somebody(fail_over, before=step), "verify", through(way, pair))
+        assert error.exit_code is Exit.PHASE_FAILED, error.seen
+        assert sql(pair.replica, flag) == [(0, 0)]

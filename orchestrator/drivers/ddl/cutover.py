@@ -35,11 +35,13 @@ _BEAT_EVERY_S = 0.25
 # So near to its moment nothing else is done any more, and a beat comes late: it may take longer than what is left.
 _NEAR_S = 0.25
 _AWAY_S = 0.5
-# A server ends a session that idles, ours with its lock too; the tool must not stand there for so long.
+# A server ends a session that idles (ours after 20 s), with its lock too: the tool must have come and gone before.
 _STANDS_S = 6.0
 _LATE_BEAT_S = 1.5
 # From the word to the end of a good attempt gh-ost needs one to four seconds.
-_BEGINS_WITHIN_S = 30.0
+_BEGINS_WITHIN_S = 12.0
+# A beat may take seconds (a replica that gives no answer): it comes late while the tool may lock the table any moment.
+_LOCKS_WITHIN_S = 2.0
 _ATTEMPT_WITHIN_S = 60.0
 _ENDS_WITHIN_S = 15.0
 
@@ -172,7 +174,7 @@ class CutOver:
         until = began + _BEGINS_WITHIN_S
         while not self._is_over() and clock.monotonic() < until:
             waiting = stand_in.stands_before(self._session)
-            if stood_at and waiting is None and copied.swapping(self._session, self._shape.table):
+            if waiting is None and copied.swapping(self._session, self._shape.table):
                 return signal, True
             now = clock.monotonic()
             if waiting is not None and not stood_at:
@@ -238,7 +240,8 @@ class CutOver:
                 return Signal(SignalKind.STOP, f"somebody ended our session that guards {self._copying.names.new}")
             if now - began > _ATTEMPT_WITHIN_S:
                 return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {now - began:.0f} s")
-            if swap is None and now - beat_at >= _BEAT_EVERY_S:
+            patient_s = _BEAT_EVERY_S if locked else _LOCKS_WITHIN_S
+            if swap is None and now - beat_at >= patient_s:
                 beat_at = now
                 signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=now - began))
                 if not goes_on(signal):
