@@ -108,8 +108,9 @@ def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to
         assert table() == seen[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("step", ["compare:verify", "watch-readers", "compare:newest"])
+@pytest.mark.parametrize(
+    "step", ["compare:verify", *(pytest.param(s, marks=pytest.mark.slow) for s in ("watch-readers", "compare:newest"))]
+)
 def test_after_a_failover_in_verify_readers_are_back_on_the_old_column(tmp_path: Path, step: str) -> None:
     """They stood at 100 % for good, and nobody would watch them on the new primary."""
     with guarded_pair() as pair, small(pair, tmp_path, rows=ROWS) as here, spreading(pair.primary, pair.replica) as way:

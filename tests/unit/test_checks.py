@@ -115,7 +115,7 @@ GOOD = Facts(
     flag=Reading(NOW, FlagFacts(True, True, 25, False, 60.0, 1)),
     began_on="uuid-1",
 )
-READINGS = [f.name for f in fields(Facts) if f.name not in ("began_on", "mirror_due", "readers_due")]
+READINGS = [f.name for f in fields(Facts) if f.name not in ("began_on", "mirror_due", "readers_due", "stage")]
 CHECKS = all_checks(RUNBOOK)
 NAMES = [c.name for c in CHECKS]
 
@@ -327,6 +327,22 @@ def test_no_replica_is_believed_only_when_the_runbook_says_so(policy: ReplicaPol
     verdict = judge(ReplicationLag(policy), replicas=())
     assert (verdict.judgement, verdict.refusal) == (Judgement.REFUSE, ProblemKind.HELD)
     assert "replicas: {none: WHY}" in verdict.next
+
+
+@pytest.mark.parametrize(
+    ("stage", "judgement"),
+    [
+        ("backfill", Judgement.REFUSE),
+        ("read-switch", Judgement.HOLD),
+        ("verify", Judgement.HOLD),
+        ("rollback", Judgement.PASS),
+        ("finish", Judgement.PASS),
+    ],
+)
+def test_the_way_back_waits_for_no_replica(stage: str, judgement: Judgement) -> None:
+    """A replica that is down looks like none: readers wait for it, the way back does not."""
+    facts = replace(GOOD, replicas=Reading(NOW, ()), stage=stage)
+    assert ReplicationLag(ReplicaPolicy()).judge(facts, LIMITS, NOW).judgement is judgement
 
 
 def test_a_reader_on_a_replica_holds_an_alter_and_a_replica_out_of_reach_too() -> None:
