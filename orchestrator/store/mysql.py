@@ -179,12 +179,12 @@ class MysqlStore:
                     raise self._told(error, doing) from error
                 self._clock.sleep(POLL_S)
 
-    def _settle(self, record: Record, event: Event, write: sql.Statement) -> bool:
+    def _settle(self, record: Record, event: Event, write: tuple[sql.Statement, ...]) -> bool:
         """Whether the write and its event took effect. Raises ServerError when refused, CannotSay when nobody knows."""
         token = secrets.token_hex(16)
         body = codec.encode_event(event)
         statements = (
-            *(sql.START, write, sql.REMEMBER_OK, sql.append(self._schema, record, event, body, token)),
+            *(sql.START, *write, sql.append(self._schema, record, event, body, token)),
             *(sql.COMMIT, sql.ANSWER_OK),
         )
         with self._locks["store"]:

@@ -118,7 +118,7 @@ def test_a_save_that_still_runs_on_the_server_is_not_taken_for_lost_nor_killed(
         cursor.execute(f"SELECT * FROM {schema_name}.rollout WHERE id = %s FOR UPDATE", (ID,))
         with pytest.raises(CannotSay):
             hasty.save(record, event)
-        waits = "SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'UPDATE%%rollout%%'"
+        waits = "SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'SELECT COUNT(*) INTO%%'"
         assert sql(primary, waits, account=ROOT) == [(1,)]
         blocker.rollback()
     wait_for(lambda: sql(primary, waits, account=ROOT) == [(0,)], 10)

@@ -11,6 +11,7 @@ from itertools import cycle
 from pymysql.constants import COMMAND
 
 from orchestrator.mysql.session import Row, Session
+from orchestrator.mysql.sql import positions
 from orchestrator.settings import ServerSettings
 
 
@@ -34,7 +35,8 @@ class EdgySession(Session):
         super().__init__(settings, role="edges", timeout_s=60.0)
 
     def packet(self, statements: Sequence[str]) -> list[list[Row]]:
-        if statements[0] != "START TRANSACTION":
+        # A statement that stands alone (the beginning of a pass, its taking over) is no batch.
+        if statements[0] != "START TRANSACTION" or len(statements) == len(positions.alone("")):
             return super().packet(statements)
         edge = next(self._edges)
         if edge is Edge.BEFORE:

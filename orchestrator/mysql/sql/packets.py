@@ -91,7 +91,8 @@ def single(space: KeySpace, fence: Fence, key: Key, write: Write, tag: str) -> l
         f"SELECT {tag} COUNT(*) INTO @there FROM {source(space)} WHERE {here} FOR UPDATE",
         f"SELECT COUNT(*) INTO @ours FROM {fence.of.table} WHERE {fence.holder} FOR UPDATE",
         f"UPDATE {tag} {source(space)} SET {_sets(write)} WHERE {here} AND ({write.pending}) AND @ours = 1",
-        "SET @changed = ROW_COUNT()",
+        # -1 when the client is gone by then: a server goes on with what it was sent, and its answers fail.
+        "SET @changed = GREATEST(ROW_COUNT(), 0)",
         f"UPDATE {fence.of.table} SET rows_changed = rows_changed + @changed,"
         " rows_skipped = GREATEST(rows_skipped, 1) - 1, updated_at = UTC_TIMESTAMP(6)"
         f" WHERE {fence.of.row} AND @ours = 1",
@@ -134,7 +135,7 @@ def _rows(space: KeySpace, at: Key | None, move: Move, write: Write, tag: str) -
     """The UPDATE, and what it left behind: counted only when it wrote fewer rows than were pending."""
     return [
         write_rows(space, move.rows_of(space, at, inner_ref), write, tag),
-        f"SET @changed = ROW_COUNT(), @skipped = 0, {_WROTE}",
+        f"SET @changed = GREATEST(ROW_COUNT(), 0), @skipped = 0, {_WROTE}",
         # The subquery is evaluated only where the IF asks for it.
         f"SELECT {tag} IF(@ours = 1 AND @changed < {move.pending}, (SELECT COUNT(*) FROM {source(space)}"
         f" WHERE {move.rows_of(space, at, ref)} AND ({write.pending})), 0) INTO @skipped",

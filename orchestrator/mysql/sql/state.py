@@ -16,7 +16,8 @@ Statement = tuple[str, tuple[object, ...]]
 KEYED_TABLES = ("position", "flag", "heartbeat", "event", "progress", "request", "lease")
 START = ("START TRANSACTION", ())
 COMMIT = ("COMMIT", ())
-CONNECTIONS = "SHOW PROCESSLIST"
+# Not SHOW PROCESSLIST: that hides a session whose client is gone while it still works on what it was sent.
+CONNECTIONS = "SELECT ID FROM performance_schema.processlist"
 ACCOUNT = "SELECT CURRENT_USER()"
 SERVER_UUID = "SELECT @@server_uuid"
 
@@ -39,18 +40,21 @@ def load_all(schema: str) -> Statement:
     return f"SELECT revision, epoch, record FROM {at(schema, 'rollout')} ORDER BY id", ()
 
 
-def create(schema: str, record: Record, text: str) -> Statement:
+def create(schema: str, record: Record, text: str) -> tuple[Statement, Statement]:
     """Insert unless a lease of another epoch exists; waits for whoever is raising the epoch at this moment."""
     table = str(record.table)
-    return (
+    may = (
+        f"SELECT COUNT(*) = 0 INTO @rollout_ok FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch <> %s FOR SHARE",
+        (record.id, record.epoch),
+    )
+    return may, (
         f"INSERT INTO {at(schema, 'rollout')}"
         " (id, open_on, server_uuid, state, phase, revision, epoch, record, updated_at)"
         " SELECT %s, IF(@@lower_case_table_names = 0, %s, LOWER(%s)), %s, %s, %s, %s, %s, %s,"
-        " UTC_TIMESTAMP(6) FROM DUAL"
-        f" WHERE NOT EXISTS (SELECT 1 FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch <> %s FOR SHARE)",
+        " UTC_TIMESTAMP(6) FROM DUAL WHERE @rollout_ok = 1",
         (
             *(record.id, table, table, record.server_uuid, record.state.value, record.phase),
-            *(record.revision, record.epoch, text, record.id, record.epoch),
+            *(record.revision, record.epoch, text),
         ),
     )
 
@@ -64,23 +68,31 @@ def open_on(schema: str, table: TableName) -> Statement:
     )
 
 
-def update(schema: str, record: Record, text: str) -> Statement:
-    """Move the record from the revision before, under its epoch; 0 rows: somebody else did."""
+def update(schema: str, record: Record, text: str) -> tuple[Statement, Statement]:
+    """Move the record from the revision before, under its epoch; not ok: somebody else did.
+
+    Asked before, and not by the number of rows that it changed: of a statement whose client is gone when it answers
+    that is -1, and the server goes on with the packet.
+    """
     closed = record.state is State.FINISHED
-    return (
+    may = (
+        f"SELECT COUNT(*) INTO @rollout_ok FROM {at(schema, 'rollout')}"
+        " WHERE id = %s AND revision = %s AND epoch = %s FOR UPDATE",
+        (record.id, record.revision - 1, record.epoch),
+    )
+    return may, (
         f"UPDATE {at(schema, 'rollout')} SET record = %s, state = %s, phase = %s, revision = %s,"
         f" updated_at = UTC_TIMESTAMP(6){', open_on = NULL' if closed else ''}"
-        " WHERE id = %s AND revision = %s AND epoch = %s",
-        (text, record.state.value, record.phase, record.revision, record.id, record.revision - 1, record.epoch),
+        " WHERE id = %s AND @rollout_ok = 1",
+        (text, record.state.value, record.phase, record.revision, record.id),
     )
 
 
-REMEMBER_OK = ("SET @rollout_ok = ROW_COUNT()", ())
 ANSWER_OK = ("SELECT @rollout_ok", ())
 
 
 def append(schema: str, record: Record, event: Event, text: str, token: str) -> Statement:
-    """The event's row, if the statement before moved the record."""
+    """The event's row, if the record is moved."""
     return (
         f"INSERT INTO {at(schema, 'event')} (rollout, revision, kind, at, who, phase, state, token, body)"
         " SELECT %s, %s, %s, %s, %s, %s, %s, %s, %s FROM DUAL WHERE @rollout_ok = 1",
