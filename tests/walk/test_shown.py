@@ -29,7 +29,7 @@ _WORDS = "--"
 _CHANGES = re.compile(r"(ALTER|CREATE|DROP) ")
 # Sent only when there is something to write, or something wrong: these have tests of their own beside their drivers.
 _WHEN_PENDING = re.compile(
-    r"UPDATE /\*\+.*fill:sweep|SET @changed = ROW_COUNT|SELECT /\* rollout:\S+ fill:sweep.*@skipped", re.DOTALL
+    r"UPDATE /\*\+.*fill:sweep|SET @changed = GREATEST|SELECT /\* rollout:\S+ fill:sweep.*@skipped", re.DOTALL
 )
 _WHEN_WRONG = re.compile(r"SELECT /\* rollout:\S+ compare:.* ORDER BY (?!.* OFFSET )")
 ALL_KINDS = {
