@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from orchestrator.errors import ServerUnreachable
+from orchestrator.errors import RolloutError
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.copied import kill_session
 from orchestrator.mysql.errno import ServerError
@@ -65,7 +65,7 @@ class Fence:
         self._session.close()
 
     def _hold(self) -> None:
-        with contextlib.suppress(ServerError, ServerUnreachable):
+        with contextlib.suppress(ServerError, RolloutError):
             self._session.ensure()
             self._id = self._session.connection_id
             self._session.packet(("START TRANSACTION", f"SELECT 1 FROM {table(self._copy)} LIMIT 0", _STANDS_ALONE))

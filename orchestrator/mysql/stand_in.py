@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 
-from orchestrator.errors import ServerUnreachable
+from orchestrator.errors import RolloutError
 from orchestrator.model.contract import TableName
 from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
 from orchestrator.mysql.quote import literal, table
@@ -41,7 +41,7 @@ class _Held:
 
     def let_go(self) -> None:
         """A session that is lost has let go by itself."""
-        with contextlib.suppress(ServerError, ServerUnreachable):
+        with contextlib.suppress(ServerError, RolloutError):
             self._session.execute("UNLOCK TABLES")
 
 

@@ -240,8 +240,11 @@ class CutOver:
                 return Signal(SignalKind.STOP, f"somebody ended our session that guards {self._copying.names.new}")
             if now - began > _ATTEMPT_WITHIN_S:
                 return Signal(SignalKind.STOP, f"the word for the cut-over brought no end in {now - began:.0f} s")
-            patient_s = _BEAT_EVERY_S if locked else _LOCKS_WITHIN_S
-            if swap is None and now - beat_at >= patient_s:
+            if swap is not None:
+                beat_at = now
+            # Also behind a fence: a rename that comes late must be seen at once.
+            patient_s = _BEAT_EVERY_S if locked and not stall.fenced else _LOCKS_WITHIN_S
+            if now - beat_at >= patient_s:
                 beat_at = now
                 signal = beat(Progress(unit="", note=f"cut-over, try {self._tries}", elapsed_s=now - began))
                 if not goes_on(signal):
