@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from types import TracebackType
 from typing import Any
 
 import pymysql
@@ -21,6 +20,7 @@ from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT
+from tests.support.busy import Busy
 from tests.support.servers import connect, script, sql
 from tests.support.state import settings_of
 
@@ -72,30 +72,19 @@ class Beats:
         return max((b - a for a, b in zip(self.at, self.at[1:], strict=False)), default=0.0)
 
 
-class Application:
+class Application(Busy):
     """Threads that read and write the table by key, and remember their longest wait and every error."""
 
     def __init__(self, server: Server, table: TableName, threads: int = 2, *, writes: bool = True) -> None:
+        super().__init__(threads)
         self._server = server
         self._table = f"{table.schema}.{table.name}"
         self._writes = writes
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(threads)]
         self.longest_wait_s = 0.0
         self.statements = 0
         self.errors: list[str] = []
 
-    def __enter__(self) -> Application:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self, number: int) -> None:
+    def work(self, number: int) -> None:
         texts = [f"SELECT a FROM {self._table} WHERE id = 1"]
         if self._writes:
             texts.append(f"UPDATE {self._table} SET a = a + 1 WHERE id = {number % 2 + 1}")

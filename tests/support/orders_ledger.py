@@ -7,27 +7,26 @@ import time
 from collections import Counter
 from contextlib import closing
 from random import Random
-from types import TracebackType
 
 import pymysql
 
 from orchestrator.model.contract import TableName
 from orchestrator.sandbox.server import Server
+from tests.support.busy import Busy
 from tests.support.servers import connect, sql
 
 
-class Orders:
+class Orders(Busy):
     """Each thread inserts a row and counts up another one, in one transaction that is open for up to 30 ms."""
 
     def __init__(self, server: Server, table: TableName, threads: int = 3) -> None:
+        super().__init__(threads)
         self._server = server
         self._table = f"{table.schema}.{table.name}"
-        self._stop = threading.Event()
         self._turn = threading.Lock()
         self._before = dict(sql(server, f"SELECT id, a FROM {self._table}"))
         self._inserted: set[int] = set()
         self._counted: Counter[int] = Counter()
-        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(threads)]
         self.longest_wait_s = 0.0
         self.errors: list[str] = []
 
@@ -43,17 +42,7 @@ class Orders:
             wanted[id] += times
         return [f"{id}: {a}, found {rows.get(id)}" for id, a in wanted.items() if rows.get(id) != a]
 
-    def __enter__(self) -> Orders:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self, number: int) -> None:
+    def work(self, number: int) -> None:
         rng = Random(number)
         with closing(connect(self._server)) as session, session.cursor() as cursor:
             while not self._stop.is_set():
