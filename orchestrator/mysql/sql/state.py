@@ -16,8 +16,7 @@ Statement = tuple[str, tuple[object, ...]]
 KEYED_TABLES = ("position", "flag", "heartbeat", "event", "progress", "request", "lease")
 START = ("START TRANSACTION", ())
 COMMIT = ("COMMIT", ())
-# Not SHOW PROCESSLIST: that hides a session whose client is gone while it still works on what it was sent.
-CONNECTIONS = "SELECT ID FROM performance_schema.processlist"
+CONNECTIONS = "SHOW PROCESSLIST"
 ACCOUNT = "SELECT CURRENT_USER()"
 SERVER_UUID = "SELECT @@server_uuid"
 
