@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -126,6 +128,33 @@ def test_a_save_that_still_runs_on_the_server_is_not_taken_for_lost_nor_killed(
     found = store.load(ID)
     assert found is not None
     assert found.revision - record.revision + 2 == len(store.history(ID))
+
+
+def test_a_record_does_not_move_without_its_event_when_the_client_is_gone_before_the_answer(
+    primary: Server, schema_name: str, store: MysqlStore, tmp_path: Path
+) -> None:
+    """The server goes on with the packet; of a statement whose answer cannot be given ROW_COUNT() is -1."""
+    record, event = _begun(store)
+    gone = MysqlStore(settings_of(primary, schema_name), SystemClock(), timeout_s=1.0, journal_path=tmp_path / "j")
+    gone.load(ID)
+    (session,) = gone._sessions.values()
+    waits = (
+        f"SELECT COUNT(*) FROM performance_schema.processlist WHERE ID = {session.connection_id} AND INFO IS NOT NULL"
+    )
+    with closing(connect(primary, autocommit=False)) as blocker, blocker.cursor() as cursor:
+        cursor.execute(f"SELECT * FROM {schema_name}.rollout WHERE id = %s FOR UPDATE", (ID,))
+        sock = session._connection._sock
+        # Closed, it is reset at once, as that of a machine that was switched off.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with pytest.raises(CannotSay):
+            gone.save(record, event)
+        assert sql(primary, waits, account=ROOT) == [(1,)]
+        blocker.rollback()
+    wait_for(lambda: sql(primary, waits, account=ROOT) == [(0,)], 10)
+    gone.close()
+    found = store.load(ID)
+    assert found is not None
+    assert found.revision == len(store.history(ID)) - 1
 
 
 def test_a_locked_record_holds_and_nothing_was_written(primary: Server, schema_name: str, store: MysqlStore) -> None:
