@@ -122,7 +122,7 @@ def read_way(session: Session) -> ServerWay:
     assert row is not None
     port, version, gtid = row
     major, minor, patch = (
-        int("".join(c for c in part if c.isdigit()) or 0) for part in version.split("-")[0].split(".")
+        int("".join(c for c in part if c.isdecimal()) or 0) for part in version.split("-")[0].split(".")
     )
     return ServerWay(int(port), (major, minor, patch), gtid == "ON", bool(cipher and cipher[1]))
 

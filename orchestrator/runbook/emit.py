@@ -25,6 +25,43 @@ def flow(pairs: Iterable[tuple[str, str]]) -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}"
 
 
+def document(value: object) -> str:
+    """What ``tree.read_document`` read, as text that reads back as the same; comments and spellings are gone."""
+    return "\n".join(_block(value, "")) + "\n"
+
+
+def _block(value: object, indent: str) -> Iterator[str]:
+    match value:
+        case dict() if value:
+            for key, item in value.items():
+                yield from _entry(f"{indent}{scalar(key)}:", item, indent + "  ")
+        case list() if value:
+            for item in value:
+                yield from _entry(f"{indent}-", item, indent + "  ")
+        case _:
+            yield f"{indent}{_word(value)}"
+
+
+def _entry(head: str, item: object, indent: str) -> Iterator[str]:
+    if isinstance(item, dict | list) and item:
+        yield head
+        yield from _block(item, indent)
+    else:
+        yield f"{head} {_word(item)}"
+
+
+def _word(value: object) -> str:
+    match value:
+        case None:
+            return "~"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return scalar(value)
+        case _:
+            return str(value)  # numbers, and {} and []
+
+
 def column_line(column: Column, table_collation: str) -> str:
     """One entry of columns; a collation is written where it is not the table's."""
     return flow(_column(column, table_collation))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
-from ruamel.yaml import YAML
 
 from orchestrator.model.runbook import GateSpec, Runbook
+from orchestrator.runbook.emit import document
 from orchestrator.runbook.load import load
 from orchestrator.runbook.source import read_source
+from orchestrator.runbook.tree import read_document
 from orchestrator.runbook.units import show_duration
 
 
@@ -50,9 +53,8 @@ def write_short_copy(source: Path, target: Path, seconds: float = 3.0, flagd: Pa
     Raises RunbookError when ``source`` cannot be loaded.
     """
     short = shorten(load(source), seconds)
-    yaml = YAML()
-    yaml.width = 10_000  # a statement stays on its line
-    tree = yaml.load(read_source(source))
+    # What was read is kept by the reader: changed is a copy.
+    tree: Any = deepcopy(read_document(read_source(source), str(source)).value)
     for path, value_s in _waits(short).items():
         *above, key = path
         node = tree
@@ -66,8 +68,7 @@ def write_short_copy(source: Path, target: Path, seconds: float = 3.0, flagd: Pa
         tree["phases"]["read_switch"].update(elsewhere)
     for written, gate in zip(tree.get("gates") or (), short.gates, strict=True):
         written["interval"], written["timeout"] = show_duration(gate.interval_s), show_duration(gate.timeout_s)
-    with target.open("w", encoding="utf-8") as file:
-        yaml.dump(tree, file)
+    target.write_text(document(tree), encoding="utf-8")
     return load(target)
 
 

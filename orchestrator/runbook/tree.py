@@ -6,14 +6,14 @@ read otherwise are findings with a line, never a silent choice, and no input can
 
 from __future__ import annotations
 
-import warnings
+import re
 from functools import lru_cache
 from typing import Any, NoReturn
 
+import yaml
 from msgspec import Struct, field
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.reader import ReaderError
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.reader import Reader, ReaderError
 
 from orchestrator.model.findings import FileFindings, Finding
 from orchestrator.runbook.words import Odd, misread_word, resolve
@@ -21,6 +21,12 @@ from orchestrator.runbook.words import Odd, misread_word, resolve
 MAX_DEPTH = 32
 MAX_NODES = 50_000
 Path = tuple[str | int, ...]
+# libyaml is forty times as fast as the parser in Python, which stands in where a package was built without it. Both
+# give events with marks and leave the meaning of words to us.
+_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WRITE_IT = "write the character itself"
+# Line ends to YAML 1.1 and to the parser, signs like others to YAML 1.2.
+_ENDS_A_LINE = re.compile("[\x85\u2028\u2029]")
 
 
 class Scalar(Struct):
@@ -83,17 +89,19 @@ class _Composer:
         self._total = 0
 
     def compose(self, text: str) -> Node:
+        if ends := _ENDS_A_LINE.search(text):
+            sign = f"\\u{ord(ends[0]):04x}"
+            seen = f"the character {sign}, which ends a line to some readers"
+            self._stop(_line(text, ends), seen, "a text that all read alike", f'write "{sign}" in double quotes')
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for event in YAML(typ="safe", pure=True).parse(text):
-                    self._take(event)
-        except ReaderError as error:
-            at = error.position if isinstance(error.position, int) else 0
-            sign = f"the character {ord(text[at]):#06x}" if at < len(text) else "a character"
-            self._stop(
-                text.count("\n", 0, at) + 1, f"{sign} cannot be in YAML", "printable text", "delete the character"
-            )
+            for event in yaml.parse(text, Loader=_Parser):
+                self._take(event)
+        except ReaderError:
+            # Where it is, the parser says in bytes or in characters.
+            odd = Reader.NON_PRINTABLE.search(text)
+            sign = f"the character {ord(odd[0]):#06x}" if odd else "a character"
+            line = _line(text, odd) if odd else 1
+            self._stop(line, f"{sign} cannot be in YAML", "printable text", "delete the character")
         except MarkedYAMLError as error:
             self._not_yaml(error, text)
         except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, RecursionError) as error:
@@ -113,7 +121,7 @@ class _Composer:
             case "ScalarEvent":
                 self._plain_tag(event, line)
                 self._storable(event.value, line)
-                self._put(Scalar(line, event.value, event.style is None), event.anchor)
+                self._put(Scalar(line, event.value, not event.style), event.anchor)
             case "SequenceStartEvent":
                 self._plain_tag(event, line)
                 self._open(Items(line), event.anchor)
@@ -136,11 +144,11 @@ class _Composer:
             text.encode()
         except UnicodeEncodeError as error:
             sign = f"\\u{ord(text[error.start]):04x}"
-            self._stop(line, f"the escape {sign} is half a character", "whole characters", "write the character itself")
+            self._stop(line, f"the escape {sign} is half a character", "whole characters", _WRITE_IT)
 
     def _open(self, node: Items | Entries, anchor: str | None) -> None:
         if len(self._stack) >= MAX_DEPTH:
-            self._stop(node.line, f"nested deeper than {MAX_DEPTH} levels", "a flat runbook", "check the brackets")
+            self._too_deep(node.line)
         self._stack.append(node)
         self._names.append(anchor)
 
@@ -175,18 +183,26 @@ class _Composer:
 
     def _not_yaml(self, error: MarkedYAMLError, text: str) -> None:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        lines = text.split("\n")
-        here = lines[line - 1] if line <= len(lines) else ""
+        lines = text.rstrip("\n").split("\n")
+        # What is missing at the end is missing behind the last line.
+        line = min(mark.line + 1, len(lines)) if mark else 1
+        here = lines[line - 1]
         if "\t" in here[: len(here) - len(here.lstrip())]:
             self._stop(line, "a tab in the indentation", "blanks", "replace the tab by blanks")
         problem = " ".join(str(error.problem or error.context or "malformed").split())
+        if "nesting depth" in problem:
+            self._too_deep(line)
+        if "Unicode character escape" in problem:
+            self._stop(line, "an escape here is half a character or none", "whole characters", _WRITE_IT)
         self._stop(
             line,
             f"this is not YAML: {problem}",
             "YAML",
             "mend the line, or the one above it (brackets, quotes, blanks)",
         )
+
+    def _too_deep(self, line: int) -> NoReturn:
+        self._stop(line, f"nested deeper than {MAX_DEPTH} levels", "a flat runbook", "check the brackets")
 
     def _stop(self, line: int, seen: str, expected: str, next: str) -> NoReturn:
         raise FileFindings(self._path, [Finding(line, seen, expected, next)])
@@ -258,6 +274,10 @@ class _Reading:
 
     def _note(self, line: int, seen: str, expected: str, next: str) -> None:
         self.findings.append(Finding(line, seen, expected, next))
+
+
+def _line(text: str, found: re.Match[str]) -> int:
+    return text.count("\n", 0, found.start()) + 1
 
 
 def _in_value_map(path: Path) -> bool:

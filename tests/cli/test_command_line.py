@@ -19,7 +19,7 @@ from tests.support.small import Small, small
 
 ACT = ("next", "run", "pause", "resume", "abort", "rollback", "finish", "purge", "freeze", "sandbox", "demo")
 LOOK = ("plan", "status", "history", "verify", "check", "doctor", "metrics", "lint")
-HEAVY = ("pydantic", "pymysql", "ruamel", "rich", "prometheus_client", "tabulate", "sh", "structlog", "cryptography")
+HEAVY = ("pydantic", "pymysql", "yaml", "rich", "prometheus_client", "tabulate", "sh", "structlog", "cryptography")
 
 
 @pytest.fixture(scope="module")

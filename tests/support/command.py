@@ -8,17 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql.session import Session
+from orchestrator.runbook.emit import document
 from orchestrator.runbook.load import load
 from orchestrator.runbook.shorten import write_short_copy
+from orchestrator.runbook.tree import read_document
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.places import runbooks_folder
 from orchestrator.sandbox.seed import create_tables, seed_table
@@ -105,12 +106,10 @@ class Ground:
 
     def mirrored_by(self, driver: str) -> Ground:
         """The same with another driver of the mirror, in the runbook's file too."""
-        path, yaml = Path(self.runbook.path), YAML()
-        yaml.width = 10_000  # a statement stays on its line
-        tree = yaml.load(path.read_text(encoding="utf-8"))
+        path = Path(self.runbook.path)
+        tree: Any = deepcopy(read_document(path.read_text(encoding="utf-8"), str(path)).value)
         tree["phases"]["shadow_write"]["driver"] = driver
-        with path.open("w", encoding="utf-8") as file:
-            yaml.dump(tree, file)
+        path.write_text(document(tree), encoding="utf-8")
         return Ground(self.pair, load(path), self.shape, self.terminal)
 
     @property

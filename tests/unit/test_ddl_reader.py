@@ -50,6 +50,10 @@ def contract() -> Contract:
         ("CREATE TABLE t (id INT, FOREIGN KEY (id) REFERENCES p (id) ON DELETE SET DEFAULT)", 1, "SET DEFAULT"),
         ("CREATE TABLE t (id INT DEFAULT 0xZZ)", 1, "this is not SQL"),
         ("CREATE TABLE t (b BINARY(2) DEFAULT X'123')", 1, "x'123'"),
+        ("CREATE TABLE t (a INT, b INT,\n KEY k (a (a, b)))", 2, "'a'"),
+        ("CREATE TABLE t (a INT,\n KEY k (a(²)))", 2, "'²'"),
+        ("CREATE TABLE t (a VARCHAR(²))", 1, "'²'"),
+        ("CREATE TABLE t (a TEXT(3, 4))", 1, "is not a length"),
     ],
 )
 def test_what_cannot_be_read_is_a_finding_with_its_line(text: str, line: int, words: str) -> None:

@@ -147,6 +147,8 @@ class TestYaml:
             ("? [a]\n: b", 1, "as a key"),
             ('a: b\nc: "\\ud800"', 2, "half a character"),
             ('"\\udfff": b', 1, "half a character"),
+            ("a: b\nc: d\u2028e", 2, "\\u2028, which ends a line"),
+            ("a: b\nc: d\x01e", 2, "0x0001 cannot be in YAML"),
             ("[" * 5000, 1, "deeper"),
             ("a: " + "{b: " * 40, 1, "deeper"),
         ],

@@ -76,7 +76,10 @@ def _typed(name: str, cursor: Cursor) -> Column:
     except ValueError as error:
         at.refuse(str(error), "a column type of MySQL")
     if base in ("blob", "text") and args:
-        kind = _by_length(base, int(args.strip("()")))
+        length = args.strip("()").strip()
+        if not length.isdecimal():
+            at.refuse(f"{base}{args}: {length!r} is not a length", "a column type of MySQL")
+        kind = _by_length(base, int(length))
     return Column(name, kind, charset="utf8mb3" if national or word in _NATIONAL else None)
 
 

@@ -106,7 +106,7 @@ class Cursor:
 
     def number(self) -> int:
         word = self._peek()
-        if word is None or not word.token.text.isdigit():
+        if word is None or not word.token.text.isdecimal():
             self.unexpected("a whole number")
         self._at += 1
         return int(word.token.text)

@@ -76,7 +76,7 @@ class Draft(Struct):
         """``TABLE_ibfk_N``, as InnoDB names a foreign key without a name."""
         start = f"{self.name.name}_ibfk_".lower()
         numbers = [f.name[len(start) :] for f in self.foreign_keys if f.name.lower().startswith(start)]
-        return f"{self.name.name}_ibfk_{max([int(n) for n in numbers if n.isdigit()], default=0) + 1}"
+        return f"{self.name.name}_ibfk_{max([int(n) for n in numbers if n.isdecimal()], default=0) + 1}"
 
     def settle(self) -> None:
         """At the end of a statement: columns that name no character set have the table's of this moment for good."""

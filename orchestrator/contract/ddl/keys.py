@@ -132,10 +132,17 @@ def _part(cursor: Cursor) -> IndexPart:
         part = IndexPart("", expression=f"({cursor.bracketed()})")
     else:
         name = cursor.name("a column of the index")
-        prefix = int(cursor.bracketed()) if cursor.next_is("(") else None
-        part = IndexPart(name, prefix)
+        part = IndexPart(name, _prefix(cursor))
     way = cursor.take_any("ASC", "DESC")
     return IndexPart(part.column, part.prefix, descending=way == "DESC", expression=part.expression)
+
+
+def _prefix(cursor: Cursor) -> int | None:
+    if not cursor.take("("):
+        return None
+    length = cursor.number()
+    cursor.need(")")
+    return length
 
 
 def _names(cursor: Cursor) -> tuple[str, ...]:

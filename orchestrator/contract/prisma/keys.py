@@ -80,7 +80,7 @@ def _parts(model: Block, attribute: Attribute) -> Iterator[IndexPart]:
 def _part(column: str, arguments: Sequence[Argument]) -> IndexPart:
     said = {a.name: a.value for a in arguments}
     length, sort = said.get("length"), said.get("sort")
-    prefix = int(length.text) if isinstance(length, Number) and length.text.isdigit() else None
+    prefix = int(length.text) if isinstance(length, Number) and length.text.isdecimal() else None
     return IndexPart(column, prefix, descending=isinstance(sort, Call) and sort.name == "Desc")
 
 

@@ -50,7 +50,7 @@ def _named(written: str) -> Address:
 def split_address(written: str) -> tuple[str, int]:
     """``host:port``, ``host``, ``[::1]:3306``."""
     host, colon, port = written.rpartition(":")
-    if colon and port.isdigit() and (":" not in host or host.startswith("[")):
+    if colon and port.isdecimal() and (":" not in host or host.startswith("[")):
         return host.strip("[]"), int(port)
     return written.strip("[]"), DEFAULT_PORT
 

@@ -147,7 +147,7 @@ def end_group(pid: int) -> None:
 def _members(group: int) -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+        if entry.name.isdecimal():
             fields = _stat(entry.name)
             if len(fields) > 2 and fields[2] == str(group):
                 found.append(entry.name)
