@@ -151,7 +151,9 @@ def overhead() -> Sequence[Figure]:
             taken[0].append(bench.ours())
             taken[1].append(bench.bare())
     ours, bare = (statistics.median(t) for t in taken)
-    return (Figure("ghost_overhead", ours, "s", bare, goal=1.05, note=f"{_ROWS:,} rows"),)
+    fixed_s = ours - bare
+    note = f"{_ROWS:,} rows; the cut-over's {fixed_s:.1f} s are within 5 % from {fixed_s / 0.05:.0f} s of copying on"
+    return (Figure("ghost_overhead", ours, "s", bare, goal=1.05, note=note),)
 
 
 def stalls() -> Sequence[Figure]:

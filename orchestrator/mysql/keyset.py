@@ -22,15 +22,19 @@ FIRST_ROWS = 200
 LEAST_ROWS = 50
 _TELLING_ROWS = 20
 _LATE = 2.0
+# Of a slow batch, with each one that was faster.
+_FORGOTTEN = 0.1
 # What is only read holds no lock: a stretch of it may take so many times the target of a batch, and is still a moment.
 _READ_TARGETS = 3
 MOST_READ_ROWS = 50_000
 
 
 class BatchSize(Struct, frozen=True):
-    """How many rows the next batch may have, so that it takes ``target_s``: grows twofold at most, shrinks as it must.
+    """How many rows the next batch may have, so that it takes no more than ``target_s``: grows twofold at most, shrinks
+    as it must.
 
-    ``row_s`` is what reading one row cost of late, ``written_s`` what writing one did; None before it was measured.
+    ``row_s`` is what a row costs in a slow batch: the slowest of late, forgotten slowly, because the application waits
+    for the slow ones. ``written_s`` is what writing one cost. None before it was measured.
     """
 
     target_s: float
@@ -55,12 +59,11 @@ class BatchSize(Struct, frozen=True):
         if rows <= 0:
             return self.clamped(self.rows * 2)
         cost_s = max(took_s - fixed_s, 1e-6) / rows
-        # The slower of the last two counts: one lucky batch must not make the next one late.
-        judged_s = cost_s if self.row_s is None else max(cost_s, (cost_s + self.row_s) / 2)
+        judged_s = cost_s if self.row_s is None else max(cost_s, self.row_s + (cost_s - self.row_s) * _FORGOTTEN)
         # Below some size a batch costs its round trips and its commit, and a smaller one takes as long.
         room_s = max(self.target_s - fixed_s, min(fixed_s, self.target_s))
         wanted = max(min(self.rows, LEAST_ROWS), int(room_s / judged_s))
-        return replace(self.clamped(min(self.rows * 2, wanted)), row_s=cost_s)
+        return replace(self.clamped(min(self.rows * 2, wanted)), row_s=judged_s)
 
     def wrote(self, written: int, took_s: float) -> BatchSize:
         """Learn from what writing ``written`` rows took; a few rows say nothing, there the commit is most of it."""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from orchestrator.drivers.rows.listening import Listening
 from orchestrator.drivers.rows.passes import FillPass, Halt
+from orchestrator.drivers.rows.tuning import Tuning
 from orchestrator.drivers.rows.workers import Ranges, Workers
 from orchestrator.model.contract import TableName
 from orchestrator.model.outcome import GO, Signal, SignalKind
@@ -41,7 +42,15 @@ def walked(primary: Server) -> Iterator[Server]:
     script(primary, "DROP DATABASE IF EXISTS walked; DROP DATABASE IF EXISTS _rollout")
 
 
-def visit(server: Server, beat: ToldBeat, *, workers: int, rows: int, connect: object = None) -> None:
+def visit(
+    server: Server,
+    beat: ToldBeat,
+    *,
+    workers: int,
+    rows: int,
+    connect: object = None,
+    ranges: type[Ranges] = Ranges,
+) -> None:
     """The pass that counts visits, by so many workers in batches of so many rows."""
     with closing(Session(settings_of(server))) as session:
         work = work_over(reader_of(session, TABLE, VISIT.counted), beat)
@@ -49,7 +58,7 @@ def visit(server: Server, beat: ToldBeat, *, workers: int, rows: int, connect: o
         FillPass(work, OF, size).begin()
         found = [positions.position_of(row) for row in session.query(positions.read_like(OF, OF.name))]
         opened = connect or partial(Session, settings_of(server))
-        Workers(work, Listening(beat, SystemClock()), opened, workers).run(Ranges(OF, found), size)  # type: ignore[arg-type]  # a factory of sessions
+        Workers(work, Listening(beat, SystemClock()), opened, workers).run(ranges(OF, found), size)  # type: ignore[arg-type]  # a factory of sessions
 
 
 def ranges(server: Server) -> list[tuple[object, ...]]:
@@ -79,6 +88,33 @@ def test_each_row_is_written_once_by_however_many_workers_and_however_it_is_cut(
     assert all(done for _, done in ranges(walked))
     assert sql(walked, "SELECT SUM(rows_done), SUM(rows_changed) FROM _rollout.position") == [(rows, rows)]
     assert len(ranges(walked)) <= 5, "no more rows than workers"
+
+
+def test_workers_that_come_and_go_leave_no_row_out_and_write_each_once(
+    walked: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list[bool]()
+
+    class Restless(Tuning):
+        def after(self, rate: float, *, held: bool) -> int:
+            self.workers = 1 if self.workers > 1 else 4
+            return self.workers
+
+    class Counted(Ranges):
+        def leave(self, slot: PassName) -> bool:
+            left.append(super().leave(slot))
+            return left[-1]
+
+    monkeypatch.setattr("orchestrator.drivers.rows.workers.Tuning", Restless)
+    monkeypatch.setattr("orchestrator.drivers.rows.workers.WINDOW_S", 0.2)
+    monkeypatch.setattr("orchestrator.drivers.rows.workers._LEAST_STRETCH_ROWS", 20)
+    monkeypatch.setattr("orchestrator.drivers.rows.workers._STRETCH_BATCHES", 20)
+    sql(walked, "DELETE FROM _rollout.position")
+    rows = KINDS["generated-invisible"].make(walked, "walked.t", [()] * 500)
+    visit(walked, ToldBeat(), workers=0, rows=1, ranges=Counted)
+    assert sql(walked, "SELECT COUNT(*), MIN(v), MAX(v) FROM walked.t") == [(rows, 1, 1)]
+    assert all(done for _, done in ranges(walked))
+    assert any(left), "nobody left in the middle of a range"
 
 
 @pytest.mark.parametrize("edge", EDGES)

@@ -40,9 +40,15 @@ def test_what_a_smaller_batch_would_not_save_makes_it_no_smaller() -> None:
     assert size.after(200, 0.5, fixed_s=0.4).rows == 160
 
 
-def test_one_lucky_batch_does_not_make_the_next_one_late() -> None:
-    slow = BatchSize(0.08, 5000, 100).after(100, 0.08)
-    assert slow.after(100, 0.04).rows < 160
+def test_lucky_batches_make_the_next_one_late_only_when_there_are_many() -> None:
+    size = BatchSize(0.08, 5000, 100).after(100, 0.08)
+    assert size.after(100, 0.04).rows < 110
+    sizes = []
+    for _ in range(60):
+        size = size.after(size.rows, size.rows * 0.0004)
+        sizes.append(size.rows)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] in (199, 200)
 
 
 def test_many_pending_rows_after_clean_ones_are_cut_down_before_they_are_written() -> None:

@@ -25,8 +25,9 @@ from orchestrator.mysql.sql import positions
 from orchestrator.mysql.sql.positions import Fence, PassName
 
 AUTO_MOST = 4
-_STRETCH_BATCHES = 10
-# Of what is left, each worker takes half a share at a time, so that none works for long when the others are done.
+# A range costs some packets of its own.
+_STRETCH_BATCHES = 40
+# Of what is left, each of several takes half a share at a time, so that none works for long when the others are done.
 _SHARE = 2
 _LEAST_STRETCH_ROWS = 500
 _BEAT_S = 0.05
@@ -57,6 +58,9 @@ class WorkerEar:
         self._shared = shared
         self._retries = 0
         self._batch_s = 0.0
+        # Asked between two batches: whether this worker is one too many, and others have its range now.
+        self.leaves: Callable[[], bool] = lambda: False
+        self.left = False
 
     @property
     def epoch(self) -> int:
@@ -100,7 +104,11 @@ class WorkerEar:
                 self._shared.listening.waited(slow_s / self._shared.at_work, signal.reason)
                 self._shared.changed.wait_for(self._ended, timeout=slow_s)
                 self._shared.changed.wait_for(lambda: self._shared.signal.kind is not SignalKind.HOLD)
-            return self._shared.signal
+            signal = self._shared.signal
+        if signal.kind is SignalKind.GO and self.leaves():
+            self.left = True
+            return Signal(SignalKind.STOP, "fewer workers")
+        return signal
 
     def wait(self, seconds: float, reason: str) -> Signal:
         with self._shared.changed:
@@ -140,6 +148,14 @@ class Ranges:
         """The range is done; its row may hold another one."""
         with self._lock:
             self._free.append(slot.range_no)
+
+    def leave(self, slot: PassName) -> bool:
+        """Give the rest of the range to whoever comes next; False: nobody may come any more."""
+        with self._lock:
+            if self._whole.done:
+                return False
+            self._open.append(slot.range_no)
+            return True
 
     def _hand_out(self, work: Work, rows: int) -> None:
         """Moves on by one range, or by none when nothing is writable for a moment."""
@@ -211,7 +227,7 @@ class Workers:
                 self._start(ranges)
 
     def _start(self, ranges: Ranges) -> None:
-        """As many as are wanted; those that are too many end by themselves after their range."""
+        """As many as are wanted; those that are too many end by themselves after their batch."""
         self._threads = [t for t in self._threads if t.is_alive()]
         # Ranges are cut by it, so it stands before the first one is asked for.
         self._shared.at_work = max(1, len(self._threads), self._wanted)
@@ -224,22 +240,26 @@ class Workers:
     def _work(self, ranges: Ranges, number: int) -> None:
         try:
             with closing(self._connect()) as session:
-                work = replace(
-                    self._w, reader=replace(self._w.reader, session=session), listening=WorkerEar(self._shared)
-                )
-                self._fill(work, ranges, number)
+                ear = WorkerEar(self._shared)
+                work = replace(self._w, reader=replace(self._w.reader, session=session), listening=ear)
+                try:
+                    self._fill(work, ear, ranges, number)
+                except Halt:
+                    if not ear.left:
+                        raise
         except (Halt, RolloutError, ServerError) as error:
             self._failed.append(error)
         except Exception as error:  # a bug must reach whoever called, not die with a thread
             self._failed.append(error)
 
-    def _fill(self, work: Work, ranges: Ranges, number: int) -> None:
-        """Begins with the size that the others have found."""
+    def _fill(self, work: Work, ear: WorkerEar, ranges: Ranges, number: int) -> None:
+        """Begins with the size that the others have found. The first one stays until nothing is left."""
         while number < self._wanted or number == 0:
             assert self._size is not None
             slot = ranges.take(work, self._stretch_rows(self._size))
             if slot is None:
                 return
+            ear.leaves = lambda slot=slot: 0 < number >= self._wanted and ranges.leave(slot)  # type: ignore[misc]
             run = FillPass(work, slot, self._size)
             run.run()
             self._size = run.size
@@ -247,6 +267,6 @@ class Workers:
 
     def _stretch_rows(self, size: BatchSize) -> int:
         """About how many rows the next range has: some batches, fewer towards the end of the table."""
-        listening = self._shared.listening
-        share = max(0, listening.total - listening.done) // (_SHARE * self._shared.at_work)
+        listening, at_work = self._shared.listening, self._shared.at_work
+        share = max(0, listening.total - listening.done) // (1 if at_work == 1 else _SHARE * at_work)
         return max(_LEAST_STRETCH_ROWS, size.rows, min(share, size.rows * _STRETCH_BATCHES))
