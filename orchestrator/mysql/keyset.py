@@ -22,8 +22,10 @@ FIRST_ROWS = 200
 LEAST_ROWS = 50
 _TELLING_ROWS = 20
 _LATE = 2.0
-# Of a slow batch, with each one that was faster.
-_FORGOTTEN = 0.1
+# Of a slow batch, with each one that was faster; where nobody waits for what is read, sooner.
+_FORGOTTEN, _FORGOTTEN_READING = 0.1, 0.5
+# What is so much smaller than was asked for was cut at an end, and shows little more than what any statement costs.
+_CUT = 4
 # What is only read holds no lock: a stretch of it may take so many times the target of a batch, and is still a moment.
 _READ_TARGETS = 3
 MOST_READ_ROWS = 50_000
@@ -42,6 +44,7 @@ class BatchSize(Struct, frozen=True):
     rows: int
     row_s: float | None = None
     written_s: float | None = None
+    forgotten: float = _FORGOTTEN
 
     @staticmethod
     def start(target_s: float, most_rows: int) -> BatchSize:
@@ -50,7 +53,7 @@ class BatchSize(Struct, frozen=True):
     @staticmethod
     def reading(target_s: float, most_rows: int = MOST_READ_ROWS) -> BatchSize:
         """The first size of stretches that are read and not written, where a batch takes ``target_s``."""
-        return BatchSize.start(target_s * _READ_TARGETS, most_rows)
+        return replace(BatchSize.start(target_s * _READ_TARGETS, most_rows), forgotten=_FORGOTTEN_READING)
 
     def after(self, rows: int, took_s: float, fixed_s: float = 0.0) -> BatchSize:
         """The size after a batch of ``rows`` rows that took ``took_s`` in all, of which ``fixed_s`` would have been
@@ -58,8 +61,10 @@ class BatchSize(Struct, frozen=True):
         smaller batches would be no shorter, only more."""
         if rows <= 0:
             return self.clamped(self.rows * 2)
+        if rows < self.rows // _CUT and took_s <= self.target_s:
+            return self
         cost_s = max(took_s - fixed_s, 1e-6) / rows
-        judged_s = cost_s if self.row_s is None else max(cost_s, self.row_s + (cost_s - self.row_s) * _FORGOTTEN)
+        judged_s = cost_s if self.row_s is None else max(cost_s, self.row_s + (cost_s - self.row_s) * self.forgotten)
         # Below some size a batch costs its round trips and its commit, and a smaller one takes as long.
         room_s = max(self.target_s - fixed_s, min(fixed_s, self.target_s))
         wanted = max(min(self.rows, LEAST_ROWS), int(room_s / judged_s))

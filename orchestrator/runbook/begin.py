@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from orchestrator.model.contract import Before, Column, ForeignKey, Index, TableName
 from orchestrator.model.types import Family
-from orchestrator.runbook.emit import before_lines, column_line, flow, foreign_key_line, index_line, scalar
+from orchestrator.runbook.emit import before_lines, column_line, flow, foreign_key_line, index_line, quoted, scalar
 
 MARK = "??"
 _ALIKE = 0.5
@@ -95,15 +95,11 @@ def _pair(seen: Beginning, new: Column, old: Column) -> Iterator[str]:
             (("old", scalar(old.name)), ("new", scalar(new.name)), ("forward", "copy"), ("backward", "copy"))
         )
         return
-    same = ", ".join(f"{_key(v)}: {_key(v)}" for v in values)
+    same = ", ".join(f"{quoted(v)}: {quoted(v)}" for v in values)
     yield f"  - old: {scalar(old.name)}"
     yield f"    new: {scalar(new.name)}"
     yield f"    forward: {{values: {{{same}}}}}"
     yield f"    backward: {{values: {{{same}}}}}"
-
-
-def _key(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def counterparts(new: Sequence[Column], old: Sequence[Column]) -> list[tuple[Column, Column]]:
@@ -148,7 +144,7 @@ def _applications(seen: Beginning) -> Iterator[str]:
     if seen.statements:
         yield f"  # {MARK} seen on the server, whoever sent them; keep the old version's, add what was not seen"
         yield "  old:"
-        yield from (f"    - {_key(s)}" for s in seen.statements)
+        yield from (f"    - {quoted(s)}" for s in seen.statements)
     else:
         yield f"  old: []  # {MARK} what the old version says to the table"
     yield f"  new: []  # {MARK} what the new version says to the table"

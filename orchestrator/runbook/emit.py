@@ -5,19 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 
 from orchestrator.model.contract import Before, Column, Default, ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.types import Family
 from orchestrator.runbook.words import misread_word
 
-_PLAIN = re.compile(r"^[A-Za-z][A-Za-z0-9_.()-]*(?: [A-Za-z0-9_.()-]+)*$")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.()-]*(?: [A-Za-z0-9_.()-]+)*")
+# What JSON leaves as it is, and a reader of YAML refuses or takes for the end of a line.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# libyaml reads a key of this length at most, unless a question mark leads it.
+_LONGEST_KEY = 1_000
 _NUMBERS = frozenset({Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.YEAR, Family.BIT})
 _BARE_NUMBER = re.compile(r"^-?(0|[1-9][0-9]{0,18})$")
 
 
 def scalar(text: str) -> str:
     """The text as one YAML word, quoted where anybody could read it otherwise."""
-    return text if _PLAIN.match(text) and not misread_word(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) and not misread_word(text) else quoted(text)
+
+
+def quoted(text: str) -> str:
+    """The text between double quotes, on one line."""
+    return _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def flow(pairs: Iterable[tuple[str, str]]) -> str:
@@ -34,7 +44,11 @@ def _block(value: object, indent: str) -> Iterator[str]:
     match value:
         case dict() if value:
             for key, item in value.items():
-                yield from _entry(f"{indent}{scalar(key)}:", item, indent + "  ")
+                word = scalar(key)
+                if len(word) > _LONGEST_KEY:
+                    yield f"{indent}? {word}"
+                    word = ""
+                yield from _entry(f"{indent}{word}:", item, indent + "  ")
         case list() if value:
             for item in value:
                 yield from _entry(f"{indent}-", item, indent + "  ")
@@ -58,8 +72,10 @@ def _word(value: object) -> str:
             return "true" if value else "false"
         case str():
             return scalar(value)
+        case Decimal():
+            return f"{value:f}"
         case _:
-            return str(value)  # numbers, and {} and []
+            return str(value)  # whole numbers, and {} and []
 
 
 def column_line(column: Column, table_collation: str) -> str:
@@ -99,7 +115,7 @@ def _default(default: Default, column: Column) -> str:
         )
     if column.type.family in _NUMBERS and _BARE_NUMBER.match(default.text):
         return default.text
-    return json.dumps(default.text, ensure_ascii=False)
+    return quoted(default.text)
 
 
 def index_line(index: Index) -> str:

@@ -21,12 +21,8 @@ from orchestrator.runbook.words import Odd, misread_word, resolve
 MAX_DEPTH = 32
 MAX_NODES = 50_000
 Path = tuple[str | int, ...]
-# libyaml is forty times as fast as the parser in Python, which stands in where a package was built without it. Both
-# give events with marks and leave the meaning of words to us.
-_Parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_WRITE_IT = "write the character itself"
-# Line ends to YAML 1.1 and to the parser, signs like others to YAML 1.2.
-_ENDS_A_LINE = re.compile("[\x85\u2028\u2029]")
+# Line ends to YAML 1.1 and to libyaml, signs like others to YAML 1.2; and a mark that libyaml swallows.
+_HIDDEN = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class Scalar(Struct):
@@ -89,15 +85,14 @@ class _Composer:
         self._total = 0
 
     def compose(self, text: str) -> Node:
-        if ends := _ENDS_A_LINE.search(text):
-            sign = f"\\u{ord(ends[0]):04x}"
-            seen = f"the character {sign}, which ends a line to some readers"
-            self._stop(_line(text, ends), seen, "a text that all read alike", f'write "{sign}" in double quotes')
+        if hidden := _HIDDEN.search(text):
+            sign = f"\\u{ord(hidden[0]):04x}"
+            seen = f"the character {sign}, which nobody sees, and which ends a line or is nothing to some readers"
+            self._stop(_line(text, hidden), seen, "a text that all read alike", f'delete it, or write "{sign}"')
         try:
-            for event in yaml.parse(text, Loader=_Parser):
+            for event in yaml.parse(text, Loader=yaml.CSafeLoader):
                 self._take(event)
         except ReaderError:
-            # Where it is, the parser says in bytes or in characters.
             odd = Reader.NON_PRINTABLE.search(text)
             sign = f"the character {ord(odd[0]):#06x}" if odd else "a character"
             line = _line(text, odd) if odd else 1
@@ -117,10 +112,9 @@ class _Composer:
         line = event.start_mark.line + 1
         match type(event).__name__:
             case "DocumentStartEvent" if self._root is not None:
-                self._stop(line, "a second YAML document", "one document", "put each runbook into a file of its own")
+                self._second_document(line)
             case "ScalarEvent":
                 self._plain_tag(event, line)
-                self._storable(event.value, line)
                 self._put(Scalar(line, event.value, not event.style), event.anchor)
             case "SequenceStartEvent":
                 self._plain_tag(event, line)
@@ -138,13 +132,6 @@ class _Composer:
     def _plain_tag(self, event: Any, line: int) -> None:
         if event.tag is not None:
             self._stop(line, f"the tag {event.tag}", "values without tags", "leave the tag out; quote what is text")
-
-    def _storable(self, text: str, line: int) -> None:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            sign = f"\\u{ord(text[error.start]):04x}"
-            self._stop(line, f"the escape {sign} is half a character", "whole characters", _WRITE_IT)
 
     def _open(self, node: Items | Entries, anchor: str | None) -> None:
         if len(self._stack) >= MAX_DEPTH:
@@ -193,13 +180,21 @@ class _Composer:
         if "nesting depth" in problem:
             self._too_deep(line)
         if "Unicode character escape" in problem:
-            self._stop(line, "an escape here is half a character or none", "whole characters", _WRITE_IT)
+            seen = "an escape that is no whole character"
+            self._stop(line, seen, "whole characters", "write the character itself")
+        if "<document start>" in problem:
+            self._second_document(line)
+        if mark and problem.startswith("found ") and mark.column < len(here):
+            problem += f" ({here[mark.column]!r})"
         self._stop(
             line,
             f"this is not YAML: {problem}",
             "YAML",
             "mend the line, or the one above it (brackets, quotes, blanks)",
         )
+
+    def _second_document(self, line: int) -> NoReturn:
+        self._stop(line, "a second YAML document", "one document", "put each runbook into a file of its own")
 
     def _too_deep(self, line: int) -> NoReturn:
         self._stop(line, f"nested deeper than {MAX_DEPTH} levels", "a flat runbook", "check the brackets")

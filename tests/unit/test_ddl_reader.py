@@ -53,6 +53,9 @@ def contract() -> Contract:
         ("CREATE TABLE t (a INT, b INT,\n KEY k (a (a, b)))", 2, "'a'"),
         ("CREATE TABLE t (a INT,\n KEY k (a(²)))", 2, "'²'"),
         ("CREATE TABLE t (a VARCHAR(²))", 1, "'²'"),
+        ("CREATE TABLE t (a INT,\n KEY k (a(٣)))", 2, "'٣'"),
+        (f"CREATE TABLE t (a INT,\n KEY k (a({'9' * 5000})))", 2, "'999"),
+        ("CREATE TABLE t (a TEXT(٣))", 1, "is not a length"),
         ("CREATE TABLE t (a TEXT(3, 4))", 1, "is not a length"),
     ],
 )

@@ -51,6 +51,20 @@ def test_lucky_batches_make_the_next_one_late_only_when_there_are_many() -> None
     assert sizes[-1] in (199, 200)
 
 
+def test_a_batch_that_was_cut_at_an_end_says_nothing_unless_it_was_late() -> None:
+    size = BatchSize(0.08, 5000, 5000, row_s=0.000016)
+    assert size.after(1, 0.0005) == size
+    assert size.after(100, 0.8).rows < 100
+
+
+def test_what_is_only_read_forgets_sooner() -> None:
+    slow, reading = BatchSize(0.08, 5000, 1000).after(1000, 0.08), BatchSize.reading(0.08).after(200, 0.24)
+    for _ in range(5):
+        slow, reading = slow.after(slow.rows, slow.rows * 4e-5), reading.after(reading.rows, reading.rows * 6e-4)
+    assert slow.rows < 1400
+    assert reading.rows > 380
+
+
 def test_many_pending_rows_after_clean_ones_are_cut_down_before_they_are_written() -> None:
     size = BatchSize(0.08, 5000, 5000, written_s=0.0001)
     assert size.fits(800)

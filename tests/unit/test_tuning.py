@@ -58,3 +58,11 @@ def test_workers_that_bring_nothing_any_more_go_again() -> None:
     had = [tuning.after(1000.0 * tuning.workers if n < 10 else 4000.0, held=False) for n in range(150)]
     assert had[9] == 4
     assert had[-1] == 1
+
+
+def test_a_hold_does_not_make_the_next_try_rarer() -> None:
+    tuning = Tuning(4)
+    for _ in range(20):
+        tuning.after(1000.0, held=True)
+    had = [tuning.after(1000.0, held=False) for _ in range(20)]
+    assert 2 in had

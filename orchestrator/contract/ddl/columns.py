@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.contract.ddl.cursor import Cursor
+from orchestrator.contract.ddl.cursor import LENGTH, Cursor
 from orchestrator.model.contract import Column, Default
 from orchestrator.model.types import ColumnType, Family, parse_type
 from orchestrator.mysql.tokens import TokenKind, string_value
@@ -77,7 +77,7 @@ def _typed(name: str, cursor: Cursor) -> Column:
         at.refuse(str(error), "a column type of MySQL")
     if base in ("blob", "text") and args:
         length = args.strip("()").strip()
-        if not length.isdecimal():
+        if not LENGTH.fullmatch(length):
             at.refuse(f"{base}{args}: {length!r} is not a length", "a column type of MySQL")
         kind = _by_length(base, int(length))
     return Column(name, kind, charset="utf8mb3" if national or word in _NATIONAL else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from orchestrator.contract.ddl.statements import Statement, Word, joined
@@ -9,6 +10,8 @@ from orchestrator.model.contract import TableName
 from orchestrator.model.findings import FileFindings, Finding
 from orchestrator.mysql.tokens import Token, TokenKind, string_value
 
+# As many digits as the longest length of MySQL has.
+LENGTH = re.compile("[0-9]{1,10}")
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 
 
@@ -106,7 +109,7 @@ class Cursor:
 
     def number(self) -> int:
         word = self._peek()
-        if word is None or not word.token.text.isdecimal():
+        if word is None or not LENGTH.fullmatch(word.token.text):
             self.unexpected("a whole number")
         self._at += 1
         return int(word.token.text)

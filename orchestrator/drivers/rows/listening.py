@@ -57,6 +57,10 @@ class Ear(Protocol):
 
     def go_on(self) -> Signal: ...
 
+    def leaves(self) -> bool:
+        """Whether somebody else has what is left of the pass now; to be asked between two batches only."""
+        ...
+
     def wait(self, seconds: float, reason: str) -> Signal: ...
 
     def figures(self) -> dict[str, float]: ...
@@ -127,6 +131,9 @@ class Listening:
         if slow_s := slowed_s(signal, self.batch_s):
             self.sleep(slow_s, signal.reason)
         return signal
+
+    def leaves(self) -> bool:
+        return False
 
     def wait(self, seconds: float, reason: str) -> Signal:
         """Wait ``seconds`` because of ``reason``, beating meanwhile; ends early with the signal that ends the work."""

@@ -45,6 +45,10 @@ class Halt(Exception):
         self.outcome = outcome
 
 
+class Left(Exception):
+    """The pass was given to somebody else between two batches. Internal to this room."""
+
+
 class Work(Struct, frozen=True):
     """What does not change during a pass. ``tag`` goes into every statement."""
 
@@ -58,7 +62,8 @@ class Work(Struct, frozen=True):
 
 
 class FillPass:
-    """Runs one pass. ``run`` gives its position row when the range is done; raises Halt, Fenced, ServerUnreachable."""
+    """Runs one pass. ``run`` gives its position row when the range is done; raises Halt, Left, Fenced,
+    ServerUnreachable."""
 
     def __init__(self, work: Work, of: PassName, size: BatchSize, gathering: Gathering | None = None) -> None:
         """``gathering``: how it is read where few rows are pending; without it every stretch is a batch."""
@@ -77,6 +82,9 @@ class FillPass:
         self.remembers_all = not position.rows_skipped
         while not position.done:
             self._listen()
+            # Who has a batch without an answer stays: only here it is known what may have become of it.
+            if not self._tried and self._w.listening.leaves():
+                raise Left
             began_s = self._w.listening.elapsed_s
             stretch = self._next(position)
             self._accepts(stretch)

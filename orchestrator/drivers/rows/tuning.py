@@ -36,7 +36,7 @@ class Tuning(Struct):
     def after(self, rate: float, *, held: bool) -> int:
         """How many workers the next window has. ``rate``: rows a second in the last one; ``held``: a check waited."""
         if held:
-            self._settle(max(1, self.workers - 1))
+            self._stay(max(1, self.workers - 1))
         elif self.fresh:
             self.fresh = False
         elif self.kept:
@@ -55,12 +55,12 @@ class Tuning(Struct):
         if more and better and self.workers < self.most:
             self._try(min(self.most, self.workers * 2), rate)
         else:
-            self._settle(self.workers if better else self.kept)
+            self._stay(self.workers if better else self.kept)
+            self.pause = min(_MOST_REST_WINDOWS, self.pause * 2)
 
     def _try(self, workers: int, base: float) -> None:
         self.base, self.kept, self.workers, self.fresh = base, self.workers, workers, True
 
-    def _settle(self, workers: int) -> None:
+    def _stay(self, workers: int) -> None:
         self.fresh = workers != self.workers
         self.workers, self.kept, self.rest = workers, 0, self.pause
-        self.pause = min(_MOST_REST_WINDOWS, self.pause * 2)

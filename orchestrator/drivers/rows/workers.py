@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 
 from msgspec.structs import replace
 
 from orchestrator.drivers.rows.listening import Listening, slowed_s
-from orchestrator.drivers.rows.passes import READ_ONLY, FillPass, Halt, Work, span_of
+from orchestrator.drivers.rows.passes import READ_ONLY, FillPass, Halt, Left, Work, span_of
 from orchestrator.drivers.rows.tuning import WINDOW_S, Tuning
 from orchestrator.errors import RolloutError
 from orchestrator.model.facts import Position
@@ -29,7 +30,8 @@ AUTO_MOST = 4
 _STRETCH_BATCHES = 40
 # Of what is left, each of several takes half a share at a time, so that none works for long when the others are done.
 _SHARE = 2
-_LEAST_STRETCH_ROWS = 500
+# The end of a range is found by reading so far, while nobody else can take one.
+_LEAST_STRETCH_ROWS, _MOST_STRETCH_ROWS = 500, 500_000
 _BEAT_S = 0.05
 _HELD_SHARE = 0.1
 
@@ -58,9 +60,7 @@ class WorkerEar:
         self._shared = shared
         self._retries = 0
         self._batch_s = 0.0
-        # Asked between two batches: whether this worker is one too many, and others have its range now.
-        self.leaves: Callable[[], bool] = lambda: False
-        self.left = False
+        self._one_too_many: Callable[[], bool] = lambda: False
 
     @property
     def epoch(self) -> int:
@@ -104,11 +104,14 @@ class WorkerEar:
                 self._shared.listening.waited(slow_s / self._shared.at_work, signal.reason)
                 self._shared.changed.wait_for(self._ended, timeout=slow_s)
                 self._shared.changed.wait_for(lambda: self._shared.signal.kind is not SignalKind.HOLD)
-            signal = self._shared.signal
-        if signal.kind is SignalKind.GO and self.leaves():
-            self.left = True
-            return Signal(SignalKind.STOP, "fewer workers")
-        return signal
+            return self._shared.signal
+
+    def leaves(self) -> bool:
+        return self._one_too_many()
+
+    def has(self, one_too_many: Callable[[], bool]) -> None:
+        """A range, which ``one_too_many`` gives to others when the worker is that."""
+        self._one_too_many = one_too_many
 
     def wait(self, seconds: float, reason: str) -> Signal:
         with self._shared.changed:
@@ -134,6 +137,11 @@ class Ranges:
         self._free = [r.range_no for r in found[1:] if r.done]
         self._next_no = len(found)
         self._tried = 0
+
+    @property
+    def all_taken(self) -> bool:
+        """Whether nobody would get one any more. Asked by the thread that beats, which must not wait for the lock."""
+        return self._whole.done and not self._open
 
     def take(self, work: Work, rows: int) -> PassName | None:
         """The next range, of about ``rows`` rows; None when all were taken. Raises Halt, Fenced, ServerError."""
@@ -191,7 +199,7 @@ class Workers:
         self._connect = connect
         self._tuning = Tuning(AUTO_MOST) if count == 0 else None
         self._wanted = self._tuning.workers if self._tuning is not None else count
-        self._threads: list[threading.Thread] = []
+        self._threads: dict[int, threading.Thread] = {}
         self._failed: list[Exception] = []
         self._size: BatchSize | None = None
         self.most = 0
@@ -203,7 +211,7 @@ class Workers:
             self._attend(ranges)
         finally:
             self._shared.say(Signal(SignalKind.STOP, "another worker ended"))
-            for thread in self._threads:
+            for thread in self._threads.values():
                 thread.join()
         if self._failed:
             raise next((e for e in self._failed if not isinstance(e, Halt)), self._failed[0])
@@ -212,13 +220,13 @@ class Workers:
         listening = self._shared.listening
         began_s, rows, waited_s = listening.elapsed_s, listening.done, listening.throttled_s
         self._start(ranges)
-        while any(t.is_alive() for t in self._threads) and not self._failed:
+        while (alive := [t for t in self._threads.values() if t.is_alive()]) and not self._failed:
             signal = listening.ask()
             self._shared.say(signal)
             if signal.kind is SignalKind.HOLD:
                 listening.sleep(_BEAT_S, signal.reason)
             else:
-                self._threads[-1].join(_BEAT_S)
+                alive[0].join(_BEAT_S)
             took_s = listening.elapsed_s - began_s
             if self._tuning is not None and took_s >= WINDOW_S:
                 held = listening.throttled_s - waited_s > _HELD_SHARE * took_s
@@ -228,13 +236,14 @@ class Workers:
 
     def _start(self, ranges: Ranges) -> None:
         """As many as are wanted; those that are too many end by themselves after their batch."""
-        self._threads = [t for t in self._threads if t.is_alive()]
+        self._threads = {n: t for n, t in self._threads.items() if t.is_alive()}
         # Ranges are cut by it, so it stands before the first one is asked for.
         self._shared.at_work = max(1, len(self._threads), self._wanted)
-        for number in range(len(self._threads), self._wanted):
-            thread = threading.Thread(target=self._work, args=(ranges, number), name=f"rollout-worker-{number}")
-            self._threads.append(thread)
-            thread.start()
+        for number in range(0 if ranges.all_taken else self._wanted):
+            if number not in self._threads:
+                thread = threading.Thread(target=self._work, args=(ranges, number), name=f"rollout-worker-{number}")
+                self._threads[number] = thread
+                thread.start()
         self.most = max(self.most, len(self._threads))
 
     def _work(self, ranges: Ranges, number: int) -> None:
@@ -242,11 +251,8 @@ class Workers:
             with closing(self._connect()) as session:
                 ear = WorkerEar(self._shared)
                 work = replace(self._w, reader=replace(self._w.reader, session=session), listening=ear)
-                try:
+                with suppress(Left):
                     self._fill(work, ear, ranges, number)
-                except Halt:
-                    if not ear.left:
-                        raise
         except (Halt, RolloutError, ServerError) as error:
             self._failed.append(error)
         except Exception as error:  # a bug must reach whoever called, not die with a thread
@@ -259,14 +265,17 @@ class Workers:
             slot = ranges.take(work, self._stretch_rows(self._size))
             if slot is None:
                 return
-            ear.leaves = lambda slot=slot: 0 < number >= self._wanted and ranges.leave(slot)  # type: ignore[misc]
+            ear.has(partial(self._leaves, ranges, slot, number))
             run = FillPass(work, slot, self._size)
             run.run()
             self._size = run.size
             ranges.give_back(slot)
 
+    def _leaves(self, ranges: Ranges, slot: PassName, number: int) -> bool:
+        return 0 < number >= self._wanted and ranges.leave(slot)
+
     def _stretch_rows(self, size: BatchSize) -> int:
         """About how many rows the next range has: some batches, fewer towards the end of the table."""
         listening, at_work = self._shared.listening, self._shared.at_work
         share = max(0, listening.total - listening.done) // (1 if at_work == 1 else _SHARE * at_work)
-        return max(_LEAST_STRETCH_ROWS, size.rows, min(share, size.rows * _STRETCH_BATCHES))
+        return max(_LEAST_STRETCH_ROWS, size.rows, min(share, size.rows * _STRETCH_BATCHES, _MOST_STRETCH_ROWS))
