@@ -39,6 +39,7 @@ def status_words(seen: Status) -> dict[str, Any]:
         else {
             "done": progress.done,
             "total": progress.total,
+            "estimated": progress.estimated,
             "unit": progress.unit,
             "rate_per_s": progress.rate_per_s,
             "eta_s": progress.eta_s,
@@ -88,8 +89,9 @@ def status_text(seen: Status) -> str:
 
 
 def _progress(told: Progress) -> str:
-    eta = f", ETA {told.eta_s:.0f} s" if told.eta_s is not None else ""
-    of = f" of {told.total:,}" if told.total else ""
+    about = "~" if told.estimated else ""
+    eta = f", ETA {about}{told.eta_s:.0f} s" if told.eta_s is not None else ""
+    of = f" of {about}{told.total:,}" if told.total else ""
     return f" {told.done:,}{of} {told.unit}, {told.rate_per_s:,.0f}/s{eta}  {told.note}".rstrip()
 
 

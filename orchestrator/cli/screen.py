@@ -29,22 +29,23 @@ def watcher_for(stream: TextIO, wants_json: bool, *, silent: bool = False) -> Wa
 
 
 def progress_line(record: Record, step: Step, progress: Progress, signal: Signal) -> str:
-    """``backfill  61.4 %  123,020 / 200,412 rows  9,410 /s  ETA 8 s  batch 760 rows 81 ms  throttled 0 %``"""
-    parts = [record.phase, step_key(step)]
-    if progress.total > 0:
-        share = min(1.0, progress.done / progress.total)
-        parts += [f"{share:6.1%}", f"{progress.done:,} / {progress.total:,} {progress.unit}"]
+    """``backfill  ~61.4%  123,020 / ~200,412 rows  9,410 rows/s  ETA ~8 s  batch 760 rows 81 ms  throttled 0%``
+
+    ``~``: by an estimate."""
+    parts, about = [record.phase, step_key(step)], "~" if progress.estimated else ""
+    if progress.share is not None:
+        parts += [f"{about}{progress.share:.1%}", f"{progress.done:,} / {about}{progress.total:,} {progress.unit}"]
     elif progress.done:
         parts.append(f"{progress.done:,} {progress.unit}")
     if progress.unit == "rows" and progress.rate_per_s:
         parts.append(f"{progress.rate_per_s:,.0f} rows/s")
-    if progress.eta_s is not None and progress.total > 0:
-        parts.append(f"ETA {progress.eta_s:.0f} s")
+    if progress.eta_s is not None:
+        parts.append(f"ETA {about}{progress.eta_s:.0f} s")
     if progress.batch_rows:
         parts.append(f"batch {progress.batch_rows} rows {progress.batch_s * 1000:.0f} ms")
     if progress.throttled_s:
-        share = progress.throttled_s / progress.elapsed_s if progress.elapsed_s else 0
-        parts.append(f"throttled {share:.0%}{f' ({progress.throttled_by})' if progress.throttled_by else ''}")
+        waited = progress.throttled_s / progress.elapsed_s if progress.elapsed_s else 0
+        parts.append(f"throttled {waited:.0%}{f' ({progress.throttled_by})' if progress.throttled_by else ''}")
     if progress.note:
         parts.append(progress.note)
     if signal.kind is not SignalKind.GO:
@@ -68,8 +69,8 @@ class Drawn:
             return
         self._drawn_at = time.monotonic()
         bar = ""
-        if progress.total > 0:
-            full = round(_BAR * min(1.0, progress.done / progress.total))
+        if progress.share is not None:
+            full = int(_BAR * progress.share)
             bar = "█" * full + "░" * (_BAR - full) + "  "
         self._draw(bar + progress_line(record, step, progress, signal))
 

@@ -43,9 +43,14 @@ class Seen(Enum):
     UNKNOWN = "unknown"
 
 
+# What is left to an estimate that turns out too low: nobody is told that all is done before it is.
+_MOST_OF_AN_ESTIMATE = 0.99
+
+
 class Progress(Value, frozen=True):
-    """How far long work is. ``total`` 0 means that there is no total. ``throttled_s`` is time spent waiting on
-    purpose. ``still_s``: for how long ``done`` has not moved; whoever tells the progress fills it in."""
+    """How far long work is. ``total`` 0 means that there is no total; ``estimated``: that it is a guess, which grows
+    with ``done`` where it was too low. ``rate_per_s`` is that of the last while. ``throttled_s`` is time spent waiting
+    on purpose. ``still_s``: for how long ``done`` has not moved; whoever tells the progress fills it in."""
 
     done: int = 0
     total: int = 0
@@ -58,6 +63,14 @@ class Progress(Value, frozen=True):
     throttled_by: str = ""
     elapsed_s: float = 0.0
     still_s: float = 0.0
+    estimated: bool = False
+
+    @property
+    def share(self) -> float | None:
+        """How much of it is done, 0 to 1; None without a total. Of an estimate never all: only the end shows that."""
+        if self.total <= 0:
+            return None
+        return min(_MOST_OF_AN_ESTIMATE if self.estimated else 1.0, self.done / self.total)
 
     @property
     def moved_to(self) -> tuple[str, int]:
@@ -66,8 +79,8 @@ class Progress(Value, frozen=True):
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds left at the present rate; None when that cannot be said."""
-        if self.total <= 0 or self.rate_per_s <= 0:
+        """Seconds left at the present rate; None when that cannot be said: an estimate that is reached says nothing."""
+        if self.total <= 0 or self.rate_per_s <= 0 or (self.estimated and self.done >= self.total):
             return None
         return max(0.0, (self.total - self.done) / self.rate_per_s)
 

@@ -107,7 +107,7 @@ def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepG
     for stretch in stretches(reader, Span(), BatchSize.reading(TARGET_S), comparer.patience):
         comparer.judge(stretch)
         done = comparer.tally.rows_compared
-        if stretch.span.hi is not None and not keep_going(Progress(done=done, total=max(total, done))):
+        if stretch.span.hi is not None and not keep_going(Progress(done=done, total=max(total, done), estimated=True)):
             raise Held(
                 f"the scan of {shape.table} was stopped after {done} rows",
                 "a scan that reaches the end of the table",

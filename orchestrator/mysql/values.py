@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -98,7 +99,8 @@ def _as_bytes(sql: str, characters: int) -> str:
 
 
 def shown(value: object) -> str:
-    """``'done '``: quoted; with what it is made of in hex when a person could not see it all. NULL as such."""
+    """``'done '``: quoted; with what it is made of in hex when a person could not see it all, or could take it for
+    another text that looks alike (an accent that is a sign of its own). NULL as such."""
     if value is None:
         return "NULL"
     raw = value if isinstance(value, bytes) else str(value).encode()
@@ -107,7 +109,11 @@ def shown(value: object) -> str:
     except UnicodeDecodeError:
         return f"0x{raw.hex()}"
     visible = text.isprintable() and text == text.strip()
-    return f"'{text}'" if visible else f"{text!r} (0x{raw.hex()})"
+    return f"'{text}'" if visible and not _looks_alike(text) else f"{text!r} (0x{raw.hex()})"
+
+
+def _looks_alike(text: str) -> bool:
+    return not unicodedata.is_normalized("NFC", text) or any(unicodedata.combining(sign) for sign in text)
 
 
 class ValueTally:

@@ -292,8 +292,11 @@ def test_b131_progress_never_passes_100_percent_although_the_estimate_is_wrong(p
     sql(primary, f"FLUSH TABLES {schema}.orders")
     beat = ToldBeat()
     assert FillDriver(site(primary, schema)).apply(fill(schema, rows=50), beat).result is Result.DONE
-    assert all(p.done <= p.total for p in beat.seen)
-    assert all(p.eta_s is None or p.eta_s >= 0 for p in beat.seen)
+    assert all(p.done <= p.total and p.estimated for p in beat.seen)
+    shares = [p.share for p in beat.seen if p.share is not None]
+    assert len(shares) > 5
+    assert max(shares) < 1.0, "all is done, it says, before the end"
+    assert all(p.eta_s is None for p in beat.seen if p.done >= p.total), "it knows when it ends, and has passed that"
 
 
 def test_b132_a_state_table_that_is_dropped_stops_the_backfill_at_once_and_is_named(

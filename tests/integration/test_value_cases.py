@@ -174,7 +174,7 @@ def test_b26_two_forms_of_an_accent_are_told_apart_by_their_bytes(primary: Serve
     with case(primary, schema, ddl, new_column("c", "char(1)"), pair_of("c", "s", (("café", "c"),))) as here:
         ((value, rows, problem),) = here.problems()
         assert (rows, problem) == (1, "unmapped")
-        assert value.encode() == b"'cafe\xcc\x81'"
+        assert value == "'cafe\u0301' (0x63616665cc81)"
 
 
 def test_b27_a_bit_is_a_number(primary: Server, schema: str) -> None:

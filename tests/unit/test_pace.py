@@ -141,6 +141,24 @@ def test_a_hold_waits_longer_each_time_in_proportion_to_the_batch_and_is_summed_
     assert beat.seen[-1].done == 100
 
 
+def test_b131_the_time_left_is_told_by_the_last_half_minute_not_by_what_was_before() -> None:
+    """Case B131. An hour of a throttle, and then ten rows a second: what is left takes as long as that says."""
+    clock, beat = HandClock(), Told(GO)
+    listening = Listening(beat, clock)
+    listening.began("backfill", 0, 1000)
+    listening.sleep(3600.0, "replication-lag 7.2 s")
+    for _ in range(60):
+        clock.sleep(1.0)
+        listening.worked(10, 1.0)
+        listening.go_on()
+    last = beat.seen[-1]
+    assert last.rate_per_s == pytest.approx(10.0)
+    assert last.eta_s == pytest.approx(40.0)
+    listening.sleep(45.0, "replication-lag 7.2 s")
+    listening.go_on()
+    assert (beat.seen[-1].rate_per_s, beat.seen[-1].eta_s) == (0.0, None)
+
+
 @pytest.mark.parametrize(("strain", "waits_s"), [(0.0, 0.0), (0.5, 0.0), (0.75, 0.1), (0.9, 0.4), (1.0, 1.0)])
 def test_work_slows_down_before_a_limit_is_reached_and_says_for_what(strain: float, waits_s: float) -> None:
     near = Signal(SignalKind.GO, "replication-lag 3.8 s on replica-1", strain)

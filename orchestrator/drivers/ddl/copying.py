@@ -290,4 +290,5 @@ def _progress(status: CopyStatus | None, elapsed_s: float, throttled_s: float) -
         throttled_s=round(throttled_s, 3),
         throttled_by=status.throttled_by,
         elapsed_s=elapsed_s,
+        estimated=True,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from orchestrator.model.outcome import Outcome, Progress, Result, Signal, SignalKind
+from orchestrator.model.rate import RecentRate
 from orchestrator.ports import Beat, Clock
 
 _LEAST_WAIT_S = 0.02
@@ -76,8 +77,10 @@ class Listening:
         self._waited_s: dict[str, float] = {}
         self._worded: dict[str, str] = {}
         self._rows = 0
+        self._rate = RecentRate(0.0)
         self.done = 0
         self.total = 0
+        self.estimated = True
         self.note = ""
         self.batch_rows = 0
         self.batch_s = 0.0
@@ -167,13 +170,14 @@ class Listening:
         return Progress(
             done=self.done,
             total=max(self.total, self.done),
-            rate_per_s=self._rows / elapsed_s if elapsed_s > 0 else 0.0,
+            rate_per_s=self._rate.per_s(elapsed_s, self._rows),
             note=self.note,
             batch_rows=self.batch_rows,
             batch_s=self.batch_s,
             throttled_s=self.throttled_s,
             throttled_by=self.throttled_by,
             elapsed_s=elapsed_s,
+            estimated=self.estimated,
         )
 
 
