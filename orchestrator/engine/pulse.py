@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
 from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
-from orchestrator.model.state import GOES_BACK, Ask, Record, Request
-from orchestrator.model.step import Step, StepClass, working_class
+from orchestrator.model.state import GOES_BACK, SHADOW_WRITE, Ask, Record, Request
+from orchestrator.model.step import Step, StepClass, step_class, working_class
 from orchestrator.model.stuck import Stuck, stuck
 from orchestrator.ports import Lease
 
@@ -54,8 +54,10 @@ class Pulse:
 
     @property
     def besides(self) -> tuple[StepClass, ...]:
-        """While all readers are on the new column they are watched, whatever else is done meanwhile."""
-        return (StepClass.READS,) if self.may_go_back and self.record.readers_due else ()
+        """While all readers are on the new column they are watched, whatever else is done meanwhile. And what the sweep
+        fills, and its comparison finds right, stays so only under a mirror that stands."""
+        swept = self.record.phase == SHADOW_WRITE and step_class(self._step) is StepClass.ROWS
+        return (StepClass.READS,) if swept or (self.may_go_back and self.record.readers_due) else ()
 
     def __call__(self, progress: Progress) -> Signal:
         now = self._p.clock.monotonic()

@@ -17,7 +17,8 @@ from orchestrator.model.contract import TableName
 from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
 from orchestrator.model.value import Value
 
-FORWARD = ("ddl", "backfill", "shadow-write", "read-switch", "verify")
+SHADOW_WRITE = "shadow-write"
+FORWARD = ("ddl", "backfill", SHADOW_WRITE, "read-switch", "verify")
 # While the application may be on the new column: what fails there takes readers back by itself.
 GOES_BACK = ("read-switch", "verify")
 ROLLBACK = "rollback"
@@ -204,7 +205,8 @@ class Record(Value, frozen=True):
         """Whether the mirror should stand: shadow-write is done, or has put up a part of it by now."""
         if self.phase == FINISH and self.mirror_goes:
             return False
-        return "shadow-write" in self.done or any(s.startswith(_MIRRORING) for s in self.done_steps)
+        again = self.phase == SHADOW_WRITE and self.mirror != ""
+        return SHADOW_WRITE in self.done or again or any(s.startswith(_MIRRORING) for s in self.done_steps)
 
     @property
     def readers_due(self) -> bool:

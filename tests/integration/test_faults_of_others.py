@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.engine import pulse
+from orchestrator.engine.walk import Paused
 from orchestrator.errors import Exit, RolloutError
 from orchestrator.model.state import FORWARD
 from orchestrator.runbook.load import load
@@ -118,6 +120,58 @@ def test_a_table_that_somebody_elses_copy_tool_swaps_has_no_mirror_and_shadow_wr
     here.sql(f"DROP TABLE `{here.schema}`.`_orders_del`")
     with opened(load(here.terminal.runbook), here.pair.primary) as app:
         app.commands.next("shadow-write", "old_wins")
+    assert wrong(here) == 0
+
+
+def stopped(here: Small) -> None:
+    """Somebody at another terminal types ``pause``."""
+    with opened(load(here.terminal.runbook), here.pair.primary) as app:
+        app.commands.pause()
+
+
+def dropped(here: Small, *events: str) -> None:
+    """Triggers for these events, and then a row is changed."""
+    for name, event in [row[:2] for row in here.sql(f"SHOW TRIGGERS FROM `{here.schema}`")]:
+        if event in events:
+            here.sql(f"DROP TRIGGER `{here.schema}`.`{name}`")
+    here.sql(f"UPDATE {here.table} SET status = IF(status = 'new', 'done', 'new') WHERE id = 7")
+
+
+def test_b58_a_sweep_whose_triggers_somebody_drops_stops_at_the_next_beat_and_is_done_again(
+    here: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case B58. Also when both go, which looks as if they had never been put up, and in a sweep that was paused, whose
+    triggers this visit did not put up."""
+    here.write()
+    stages(here, "ddl", "backfill")
+    monkeypatch.setattr(pulse, "LOOK_EVERY_S", 0.0)
+    here.sql(f"UPDATE {here.table} SET status = 'new' WHERE id IN (2, 4, 6)")
+    somebody = Somebody(lambda: stopped(here), during="fill:sweep", at_beat=1)
+    with beside(here, somebody) as (_, commands), pytest.raises(Paused):
+        commands.next("shadow-write")
+    somebody = Somebody(lambda: dropped(here, "UPDATE", "INSERT"), during="fill:sweep", at_beat=1)
+    error = ends(here, somebody, "shadow-write")
+    assert error.exit_code is Exit.HELD, error.seen
+    assert "UPDATE trigger missing, INSERT trigger missing" in error.seen
+    assert somebody.beats == 2, "the beat after they were dropped"
+    stages(here, "shadow-write")
+    assert wrong(here) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["fill:sweep", "soak"])
+def test_b58_one_trigger_that_is_dropped_under_a_sweep_or_a_soak_ends_it(
+    here: Small, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Case B58."""
+    here.write(("shadow_write: {soak: 200ms}", "shadow_write: {soak: 3s}"))
+    stages(here, "ddl", "backfill")
+    monkeypatch.setattr(pulse, "LOOK_EVERY_S", 0.0)
+    here.sql(f"UPDATE {here.table} SET status = 'new' WHERE id IN (2, 4, 6)")
+    error = ends(here, Somebody(lambda: dropped(here, "UPDATE"), during=step, at_beat=1), "shadow-write")
+    assert error.exit_code is Exit.HELD, error.seen
+    assert "UPDATE trigger missing, INSERT trigger in place" in error.seen
+    stages(here, "shadow-write")
     assert wrong(here) == 0
 
 

@@ -546,6 +546,7 @@ def test_a_record_that_cannot_be_read_makes_nothing_good(primary: Server, table:
         (None, False),
         (recorded("u", done=("ddl", "backfill")), False),
         (recorded("u", phase="shadow-write", done_steps=("install-trigger:update",)), True),
+        (recorded("u", phase="shadow-write", done_steps=(), mirror="triggers"), True),
         (recorded("u", done=("ddl", "backfill", "shadow-write")), True),
         (recorded("u", done=("ddl",)), False),
     ],
