@@ -122,6 +122,11 @@ def last_figure(events: Sequence[Event], name: str) -> int | None:
     return next((int(e.figures[name]) for e in reversed(events) if name in e.figures), None)
 
 
+def sum_of_figure(events: Sequence[Event], name: str) -> int:
+    """Over all steps that told it, also those that ended early."""
+    return sum(int(e.figures[name]) for e in events if name in e.figures)
+
+
 def _meter(facts: Facts, events: Sequence[Event], now: datetime) -> dict[str, Any] | None:
     """From a scan just made, else the last one in the history with its age."""
     if facts.meter is not None and facts.meter.value is not None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import phases
-from orchestrator.app.watch import last_figure
+from orchestrator.app.watch import last_figure, sum_of_figure
 from orchestrator.checks import all_checks
 from orchestrator.drivers.ddl.copying import CopyDriver
 from orchestrator.drivers.ddl.ghost.tool import GhostTool
@@ -110,13 +110,14 @@ class App(Struct, frozen=True):
 
     def _snapshot(self, record: Record) -> Snapshot:
         told, id = self.store.read_progress(record.id), self.parts.runbook.id
-        drift = last_figure(self.store.history(record.id), "mismatches")
+        events = self.store.history(record.id)
+        drift, retries = last_figure(events, "mismatches"), sum_of_figure(events, "retries")
         if record.id != id:
-            return Snapshot(record, told, drift)
+            return Snapshot(record, told, drift, retries=retries)
         facts = self.observer.look(frozenset({Need.FLAG, Need.REPLICAS, Need.MIRROR}))
         max_wait_s = self.parts.runbook.limits.max_wait_s
         found = stuck(record, told, self.store.holder(id), self.parts.clock.now(), max_wait_s)
-        return Snapshot(record, told, drift, facts, ours=True, stuck=found)
+        return Snapshot(record, told, drift, facts, ours=True, stuck=found, retries=retries)
 
 
 class Surroundings(Struct, frozen=True):

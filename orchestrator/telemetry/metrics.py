@@ -49,8 +49,12 @@ def _state(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
     phase = _gauge("phase_done", "1 for each forward stage that is done", ["rollout", "phase"])
     revision = _gauge("revision", "Revision of the record; grows with every event")
     drift = _gauge("drift_rows", "Rows that the last comparison found wrong")
+    retries = _gauge(
+        "batch_retries", "Batches sent again after a deadlock or a lock wait, in the steps that have ended"
+    )
     for seen in snapshots:
         record = seen.record
+        retries.add_metric([record.id], seen.retries)
         for each in State:
             state.add_metric([record.id, each.value], float(record.state is each))
         for name in FORWARD:
@@ -58,7 +62,7 @@ def _state(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:
         revision.add_metric([record.id], record.revision)
         if seen.drift is not None:
             drift.add_metric([record.id], seen.drift)
-    yield from (state, phase, revision, drift)
+    yield from (state, phase, revision, drift, retries)
 
 
 def _stuck(snapshots: Sequence[Snapshot]) -> Iterator[Metric]:

@@ -14,7 +14,8 @@ from orchestrator.model.stuck import Stuck
 
 class Snapshot(Struct, frozen=True):
     """One rollout at a scrape. ``facts`` and ``stuck`` only of the one whose runbook we have; ``drift``: the rows that
-    the last comparison found wrong, None before the first."""
+    the last comparison found wrong, None before the first; ``retries``: batches that were sent again, in all its
+    steps that have ended."""
 
     record: Record
     told: tuple[Progress, datetime] | None
@@ -22,3 +23,4 @@ class Snapshot(Struct, frozen=True):
     facts: Facts | None = None
     ours: bool = False
     stuck: Stuck | None = None
+    retries: int = 0

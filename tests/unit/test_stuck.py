@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.app.watch import sum_of_figure
 from orchestrator.checks.reading import holds, passes
 from orchestrator.engine import Commands
 from orchestrator.errors import Held
@@ -197,6 +198,21 @@ def test_what_another_terminal_sees_of_a_step_says_how_long_it_has_stood(tmp_pat
     told = stage.store.read_progress("orders")
     assert told is not None
     assert (told[0].done, told[0].still_s) == (7, 29.0)
+
+
+def test_b82_batches_that_were_sent_again_are_a_metric_and_count_over_every_try_of_a_step() -> None:
+    """Case B82. As the state's events hold them: a step that ended early, the same one done, and one without any."""
+    stage = Stage()
+    stage.commands.next("ddl")
+    stage.driver.fail["fill:backfill"] = Outcome(Result.HELD, "locked", figures={"retries": 3.0})
+    with pytest.raises(Held):
+        stage.commands.next("backfill")
+    stage.driver.fail["fill:backfill"] = Outcome(Result.DONE, figures={"retries": 2.0})
+    stage.commands.next("backfill")
+    retries = sum_of_figure(stage.store.history("orders"), "retries")
+    seen = Snapshot(record(), None, retries=retries)
+    samples = [s for metric in RolloutCollector(lambda: [seen]).collect() for s in metric.samples]
+    assert [s.value for s in samples if s.name == "rollout_batch_retries"] == [5.0]
 
 
 def test_the_metric_says_why_and_only_of_the_rollout_whose_bounds_we_know() -> None:
