@@ -136,17 +136,20 @@ class Guard:
 
     def read(self, statement: str, beat: Beat) -> list[Row] | Outcome:
         """The rows of one long tagged SELECT, or what a beat asked for meanwhile. Raises as ``run`` does."""
-        connect = self._site.connect
+        connect, doing = self._site.connect, "while the rows were read"
         with closing(connect("watch", 10.0)) as watch, closing(connect("prove", _LONG_S)) as session:
             clock = self._site.clock
-            flight = Flight(statement, session, watch, Patience(math.inf), clock)
+            try:
+                flight = Flight(statement, session, watch, Patience(math.inf), clock)
+            except ServerError as error:
+                raise told(error, doing, _DOCTOR) from error
             asked = self._accompany(flight, beat, _Tally(clock.monotonic()))
             landing = flight.landing()
             if landing.error is None:
                 return flight.rows
             if asked is not None and landing.error.number == INTERRUPTED:
                 return asked
-            raise told(landing.error, "while the rows were read", _DOCTOR) from landing.error
+            raise told(landing.error, doing, _DOCTOR) from landing.error
 
     def _until_it_lands(self, work: Exclusive, session: Session, watch: Session, beat: Beat) -> Outcome:
         clock, limits = self._site.clock, self._site.runbook.limits

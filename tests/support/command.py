@@ -121,9 +121,8 @@ class Ground:
 
     def events(self) -> int:
         """How many events the history has; 0 before there is one."""
-        rows = sql(
-            self.pair.primary,
-            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout' AND TABLE_NAME = 'event'",
+        rows = self.sql(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout' AND TABLE_NAME = 'event'"
         )
         return int(self.sql("SELECT COUNT(*) FROM _rollout.event")[0][0]) if rows[0][0] else 0
 

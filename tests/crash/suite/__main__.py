@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import NamedTuple
 
 from orchestrator.sandbox.pair import Pair
 from tests.crash.suite.lives import Life
@@ -20,45 +22,58 @@ from tests.crash.suite.zombies import Race
 from tests.support.servers import guarded_pair
 
 _WORKERS = 2
-Rollouts = Callable[[Sequence[int], int], Tally]
 
 
-def lives(seeds: Sequence[int], deaths: int) -> Tally:
+class Most(NamedTuple):
+    """Where a run ends: after so many deaths, or at that moment of the monotonic clock."""
+
+    deaths: int
+    until: float = math.inf
+
+
+Rollouts = Callable[[Sequence[int], Most], Tally]
+
+
+def lives(seeds: Sequence[int], most: Most) -> Tally:
     """The light weight, on a pair of its own, until there were so many deaths or the seeds are used up."""
     longest = dict[tuple[str, str], int]()
-    return _through(seeds, deaths, lambda pair, seed, tally: Life(pair, seed, tally, longest).live())
+    return _through(seeds, most, lambda pair, seed, tally: Life(pair, seed, tally, longest).live())
 
 
-def storms(seeds: Sequence[int], deaths: int) -> Tally:
+def storms(seeds: Sequence[int], most: Most) -> Tally:
     """The heavy weight, likewise."""
-    return _through(seeds, deaths, lambda pair, seed, tally: Storm(pair, seed, tally).blow())
+    return _through(seeds, most, lambda pair, seed, tally: Storm(pair, seed, tally).blow())
 
 
-def zombies(seeds: Sequence[int], races: int) -> Tally:
+def zombies(seeds: Sequence[int], most: Most) -> Tally:
     """Sleepers that wake when somebody else has done their work."""
     longest = dict[tuple[str, str], int]()
-    return _through(seeds, races, lambda pair, seed, tally: Race(pair, seed, tally, longest).live())
+    return _through(seeds, most, lambda pair, seed, tally: Race(pair, seed, tally, longest).live())
 
 
-def _through(seeds: Sequence[int], deaths: int, one: Callable[[Pair, int, Tally], None]) -> Tally:
+def _through(seeds: Sequence[int], most: Most, one: Callable[[Pair, int, Tally], None]) -> Tally:
     tally = Tally()
     with guarded_pair() as pair:
         for seed in seeds:
-            if tally.total >= deaths:
+            if tally.total >= most.deaths or time.monotonic() > most.until:
                 break
+            known = len(tally.findings)
             try:
                 one(pair, seed, tally)
             except AssertionError as error:
                 tally.findings.append(f"seed {seed}: {error}")
+            for finding in tally.findings[known:]:
+                print(f"FOUND: {finding}", flush=True)
+            print(f"seed {seed} is through, {tally.total} of {most.deaths} deaths", file=sys.stderr, flush=True)
     return tally
 
 
-def _shared(rollouts: Rollouts, first: int, deaths: int) -> Tally:
-    share = -(-deaths // _WORKERS)
+def _shared(rollouts: Rollouts, first: int, deaths: int, within_s: float) -> Tally:
+    most = Most(-(-deaths // _WORKERS), time.monotonic() + within_s)
     seeds = [range(first + w, first + 100_000, _WORKERS) for w in range(_WORKERS)]
     tally = Tally()
     with ProcessPoolExecutor(_WORKERS, mp_context=get_context("fork")) as pool:
-        tally.add(pool.map(rollouts, seeds, [share] * _WORKERS))
+        tally.add(pool.map(rollouts, seeds, [most] * _WORKERS))
     return tally
 
 
@@ -67,6 +82,9 @@ def main() -> None:
     parser.add_argument("--quick", type=int, default=0, help="deaths of the light weight")
     parser.add_argument("--heavy", type=int, default=0, help="blows of the heavy weight")
     parser.add_argument("--zombies", type=int, default=0, help="sleepers that wake too late")
+    parser.add_argument(
+        "--within", type=float, default=math.inf, help="minutes for each of them; then the run ends then"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--life", type=int, help="replay this life alone")
     parser.add_argument("--storm", type=int, help="replay this storm alone")
@@ -74,26 +92,24 @@ def main() -> None:
     said = parser.parse_args()
     runs: list[tuple[str, Callable[[], Tally]]] = []
     if said.life is not None:
-        runs.append(("quick", lambda: lives([said.life], sys.maxsize)))
+        runs.append(("quick", lambda: lives([said.life], Most(sys.maxsize))))
     if said.storm is not None:
-        runs.append(("heavy", lambda: storms([said.storm], sys.maxsize)))
+        runs.append(("heavy", lambda: storms([said.storm], Most(sys.maxsize))))
     if said.race is not None:
-        runs.append(("zombies", lambda: zombies([said.race], sys.maxsize)))
+        runs.append(("zombies", lambda: zombies([said.race], Most(sys.maxsize))))
     if said.quick:
-        runs.append(("quick", lambda: _shared(lives, said.seed, said.quick)))
+        runs.append(("quick", lambda: _shared(lives, said.seed, said.quick, said.within * 60)))
     if said.heavy:
-        runs.append(("heavy", lambda: _shared(storms, said.seed, said.heavy)))
+        runs.append(("heavy", lambda: _shared(storms, said.seed, said.heavy, said.within * 60)))
     if said.zombies:
-        runs.append(("zombies", lambda: _shared(zombies, said.seed, said.zombies)))
+        runs.append(("zombies", lambda: _shared(zombies, said.seed, said.zombies, said.within * 60)))
     found = False
     for weight, run in runs:
         began = time.monotonic()
         tally = run()
         print(f"\n{weight}: {tally.total} deaths in {tally.lives} rollouts, {tally.tries} commands, ", end="")
         print(f"{time.monotonic() - began:.0f} s\n\n{tally}", flush=True)
-        for finding in tally.findings:
-            print(f"FOUND: {finding}")
-            found = True
+        found = found or bool(tally.findings)
     sys.exit(1 if found else 0)
 
 

@@ -21,7 +21,7 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.store.mysql import MysqlStore
 from tests.crash.suite.attempt import Attempt, Verb, attempt
 from tests.crash.suite.mortal import Edge, Moment, Victim
-from tests.crash.suite.oracles import after_a_death, at_the_end, old_values
+from tests.crash.suite.oracles import after_a_death, at_the_end, attended, old_values
 from tests.crash.suite.tally import Tally
 from tests.support.command import Ground, ground
 from tests.support.state import settings_of
@@ -82,7 +82,8 @@ class Life:
     def live(self) -> None:
         with (
             tempfile.TemporaryDirectory(prefix="rollout-life-") as folder,
-            ground(self._pair, self._name, Path(folder), rows=_ROWS, seed=self._seed, wait_s=0.2) as here,
+            ground(self._pair, self._name, Path(folder), rows=_ROWS, seed=self._seed, wait_s=0.2) as seeded,
+            attended(seeded) as here,
         ):
             self._tally.lives += 1
             untouched = old_values(here)
