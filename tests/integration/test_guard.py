@@ -14,13 +14,15 @@ from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 from pymysql.cursors import Cursor
 
-from orchestrator.errors import Fenced, PrivilegeMissing
+from orchestrator.errors import Fenced, PrivilegeMissing, ServerUnreachable
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.facts import BlockerKind, Reading, ReplicaFacts
 from orchestrator.model.outcome import GO, Outcome, Result, Signal, SignalKind
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, take_back
 from orchestrator.mysql.locks import blindness, find_tagged, read_holders
+from orchestrator.mysql.session import Session
+from orchestrator.mysql.site import Site
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from orchestrator.settings import Secret
@@ -388,3 +390,21 @@ def test_an_account_that_may_not_look_is_told_so(primary: Server, schema: str) -
     assert "n" not in columns_of(primary, table)
     with closing(site.connect("test")) as session:
         assert blindness(session) == ""
+
+
+def test_a_session_that_is_lost_before_a_count_is_sent_is_a_server_out_of_reach(primary: Server, schema: str) -> None:
+    class Cut(Site):
+        def connect(self, role: str, timeout_s: float = 30.0, **options: object) -> Session:  # type: ignore[override]
+            session = super().connect(role, timeout_s, **options)  # type: ignore[arg-type]
+            if role == "prove":
+                sql(primary, f"KILL {session.connection_id}")
+                wait_for(lambda: not _is_there(primary, session.connection_id), 10, "the session is gone")
+            return session
+
+    of = site_on(primary, Contract(plain_table(primary, schema), ()), 3.0)
+    with pytest.raises(ServerUnreachable, match="while the rows were read"):
+        Guard(Cut(of.settings, of.runbook, of.clock)).read("SELECT 1", Beats())
+
+
+def _is_there(server: Server, connection_id: int) -> bool:
+    return bool(sql(server, "SELECT 1 FROM performance_schema.processlist WHERE ID = %s", (connection_id,)))
