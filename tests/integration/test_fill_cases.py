@@ -27,6 +27,7 @@ from tests.support.servers import connect, script, sql
 from tests.support.shapes import live_shape
 
 TEN = ", ".join(f"({n}, {n})" for n in range(1, 11))
+PINNED = {"sql_mode", "time_zone", "lock_wait_timeout", "innodb_lock_wait_timeout", "transaction_isolation"}
 PLAIN = Case("id INT PRIMARY KEY, v INT", f"VALUES {TEN}", "v_n", "int", "v + 1", "id")
 
 
@@ -161,26 +162,34 @@ def test_b107_a_session_that_was_cut_while_it_was_throttled_is_opened_and_pinned
     primary: Server, schema: str
 ) -> None:
     PLAIN.make(primary, schema)
-    cut: list[int] = []
+    seen: dict[int, dict[str, str]] = {}
 
-    def answer(beats: int, _: Progress) -> Signal:
-        if beats != 3:
-            return GO
-        for (id,) in sql(
+    def look() -> int:
+        """The session that fills, with what it has set."""
+        ((id, thread),) = sql(
             primary,
-            "SELECT PROCESSLIST_ID FROM performance_schema.threads JOIN performance_schema.session_connect_attrs"
-            " ON session_connect_attrs.PROCESSLIST_ID = threads.PROCESSLIST_ID"
-            " WHERE ATTR_NAME = 'program_name' AND ATTR_VALUE LIKE 'rollout backfill %'".replace(
-                "SELECT PROCESSLIST_ID", "SELECT threads.PROCESSLIST_ID"
-            ),
-        ):
-            sql(primary, f"KILL {id}")
-            cut.append(int(id))
-        return Signal(SignalKind.HOLD, "replication-lag 7.2s > 5.0s on replica-2")
+            "SELECT t.PROCESSLIST_ID, t.THREAD_ID FROM performance_schema.threads t"
+            " JOIN performance_schema.session_connect_attrs a ON a.PROCESSLIST_ID = t.PROCESSLIST_ID"
+            " WHERE a.ATTR_NAME = 'program_name' AND a.ATTR_VALUE LIKE 'rollout backfill %'",
+        )
+        of = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.variables_by_thread WHERE THREAD_ID = "
+        seen[int(id)] = {name: value for name, value in sql(primary, f"{of}{thread}") if name in PINNED}
+        return int(id)
+
+    def answer(beats: int, progress: Progress) -> Signal:
+        if beats == 3:
+            sql(primary, f"KILL {look()}")
+            return Signal(SignalKind.HOLD, "replication-lag 7.2s > 5.0s on replica-2")
+        if progress.done >= 8 and len(seen) == 1:
+            look()
+        return GO
 
     outcome = FillDriver(PLAIN.site(primary, schema)).apply(PLAIN.step(schema, 2), ToldBeat(answer=answer))
     assert outcome.result is Result.DONE
-    assert cut
+    before, after = seen.values()
+    assert before == after, "the new session is not as the first one was"
+    assert (after["sql_mode"], after["time_zone"]) == ("STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION", "+00:00")
+    assert set(after) == PINNED
     assert writes(primary, schema) == [1] * 10
 
 
@@ -231,6 +240,36 @@ def test_b120_showing_the_plan_of_a_backfill_that_stopped_keeps_its_progress(pri
     before = sql(primary, "SELECT * FROM _rollout.position")
     assert any("`id` > 4" in statement for statement in driver.describe(PLAIN.step(schema, 2)))
     assert sql(primary, "SELECT * FROM _rollout.position") == before
+    assert len(writes(primary, schema)) == 4
+    assert driver.apply(PLAIN.step(schema, 2), ToldBeat()).result is Result.DONE
+    assert writes(primary, schema) == [1] * 10, "it went on where it was"
+
+
+def test_b95_one_row_that_is_more_than_the_binary_log_takes_stops_the_backfill_and_is_named(
+    primary: Server, schema: str
+) -> None:
+    """Case B95. Batches are halved down to one row; what is before it is kept, and a later try goes on there. A trigger
+    of the application makes the row that large: it keeps copies."""
+    PLAIN.make(primary, schema)
+    script(
+        primary,
+        "CREATE TABLE copies (v LONGTEXT); CREATE TRIGGER keeps AFTER UPDATE ON t FOR EACH ROW INSERT INTO copies"
+        " SELECT REPEAT('v', 40000) FROM t WHERE NEW.id = 7",
+        schema,
+    )
+    ((most,),) = sql(primary, "SELECT @@GLOBAL.max_binlog_cache_size")
+    driver = FillDriver(PLAIN.site(primary, schema))
+    try:
+        script(primary, "SET GLOBAL max_binlog_cache_size = 65536")
+        outcome = driver.apply(PLAIN.step(schema, 10), ToldBeat())
+    finally:
+        script(primary, f"SET GLOBAL max_binlog_cache_size = {most}")
+    assert outcome.result is Result.FAILED
+    assert "the batch behind 6 up to 7: 1197" in outcome.note
+    assert "max_binlog_cache_size" in outcome.note
+    assert positions(primary) == '[["int","6"]]'
+    assert driver.apply(PLAIN.step(schema, 10), ToldBeat()).result is Result.DONE
+    assert writes(primary, schema) == [1] * 10
 
 
 def test_b121_a_batch_that_fails_at_once_after_a_resume_keeps_the_position(primary: Server, schema: str) -> None:

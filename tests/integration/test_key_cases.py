@@ -9,6 +9,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.outcome import GO, Progress, Result, Signal
 from orchestrator.sandbox.server import Server
 from tests.support.cases import Case, positions, writes
+from tests.support.log import general_log, said
 from tests.support.rows import ToldBeat
 from tests.support.servers import script, sql
 
@@ -181,9 +182,14 @@ def test_b13_empty_single_full_and_overfull_batches_end_at_100_percent(primary: 
     PLAIN.make(primary, schema)
     sql(primary, f"DELETE FROM {schema}.t WHERE id > {rows}")
     beat = ToldBeat()
-    outcome = FillDriver(PLAIN.site(primary, schema)).apply(PLAIN.step(schema, 3), beat)
+    with general_log(primary):
+        outcome = FillDriver(PLAIN.site(primary, schema)).apply(PLAIN.step(schema, 3), beat)
+        statements = said(primary)
     assert (outcome.result, writes(primary, schema)) == (Result.DONE, [1] * rows)
-    assert all(p.done <= p.total for p in beat.seen)
+    assert outcome.figures["rows_done"] == rows, "all of them, when it is done"
+    assert all(p.done <= p.total and (p.share or 0.0) < 1.0 for p in beat.seen), "and not before"
+    assert statements
+    assert not [text for text in statements if "none" in text.lower()]
 
 
 def test_b14_the_run_ends_although_inserts_go_on(primary: Server, schema: str) -> None:

@@ -86,6 +86,20 @@ def test_b49_the_row_with_id_0_is_still_there_after_a_rebuild(primary: Server, s
     assert sql(primary, f"SELECT id, a FROM {table} ORDER BY id") == [(0, 42), (1, 1)]
 
 
+def test_b28_a_default_that_is_a_zero_date_hinders_no_alter_of_ours(primary: Server, schema: str) -> None:
+    """Case B28. A strict session gets 1067 for every ALTER of such a table; ours has a mode of its own, and the default
+    stays what it was."""
+    zero = "joined DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00'"
+    script(primary, f"SET SESSION sql_mode = ''; CREATE TABLE t (id INT PRIMARY KEY, {zero})", schema)
+    table = TableName(schema, "t")
+    with pytest.raises(pymysql.err.OperationalError) as strict:
+        sql(primary, f"ALTER TABLE {table} ADD COLUMN other INT, ALGORITHM=INSTANT")
+    assert strict.value.args[0] == 1067
+    step = AddColumns(table=table, columns=(column("c", "int"),), family=(table,))
+    assert driver_on(primary, table).apply(step, Beats()).result is Result.DONE
+    assert "DEFAULT '0000-00-00 00:00:00'" in made(primary, table)
+
+
 def test_b65_a_reader_of_the_parent_is_named_and_the_child_is_as_it_was(primary: Server, schema: str) -> None:
     """Lock check covers all tables related by FK; on time-out the state is unchanged and the message names the
     parent table."""

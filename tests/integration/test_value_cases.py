@@ -33,10 +33,16 @@ class Case:
 
     def problems(self) -> list[tuple[str, int, str]]:
         """What ``plan`` and the gate before backfill say: (value, rows, problem)."""
-        found: tuple[ValueCount, ...] = scan_values(
+        return sorted((p.value, p.rows, p.problem) for p in self._found())
+
+    def keys(self) -> list[tuple[str, ...]]:
+        """And the rows that each of them is in."""
+        return [p.keys for p in self._found()]
+
+    def _found(self) -> tuple[ValueCount, ...]:
+        return scan_values(
             self.on.session, self.on.relation(), self.on.shape(), Reach(10**6, 60, SystemClock())
         ).problems
-        return sorted((p.value, p.rows, p.problem) for p in found)
 
     def fill(self, batch_rows: int = 2) -> Outcome:
         self.on.expand()
@@ -198,6 +204,7 @@ B28 = (
 def test_b28_zero_dates_are_named_by_key_without_a_rule(primary: Server, schema: str) -> None:
     with case(primary, schema, B28, new_column("joined_n", "datetime"), copied("joined_n", "joined")) as here:
         assert [(rows, problem) for _, rows, problem in here.problems()] == [(2, "unfit"), (1, "unfit")]
+        assert sorted(here.keys()) == [("1", "2"), ("3",)]
         assert here.fill().result is Result.FAILED
 
 
