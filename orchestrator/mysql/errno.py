@@ -37,16 +37,25 @@ _OF_NO_ROW = frozenset({3, 28, 1021, 1026, 1030, 1036, 1049, 1054, 1114, 1146, 1
 # These quote a value of the row in their text, first of all in single quotes.
 _QUOTES_A_VALUE = frozenset({1062, 1292, 1366, 1367, 1411, 1525, 1586, 1859, 3140, 3141, 3156, 3903})
 _QUOTED = re.compile(r"""(?:: )?['"].*['"](?= for (?:key|column) )|['"].*$""", re.DOTALL)
+# The server's own bound of an error's text, in bytes.
+_MOST_CHARACTERS = 512
 LOGIN = frozenset({1045, 1698, 1862, 3118, 3879})
 
 
+def _kept(text: str) -> str:
+    whole = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+    return whole if len(whole) <= _MOST_CHARACTERS else whole[: _MOST_CHARACTERS - 1] + "…"
+
+
 class ServerError(Exception):
-    """The server, or the way to it, said no. ``number`` is MySQL's error number (0: the session object was dead)."""
+    """The server, or the way to it, said no. ``number`` is MySQL's error number (0: the session object was dead), and
+    all that anything is decided by. ``text`` goes into notes that are kept: at most 512 characters of it, all printable,
+    for it may hold whatever a row or a trigger put into it, in any language."""
 
     def __init__(self, number: int, text: str) -> None:
-        super().__init__(f"{number} {text}")
         self.number = number
-        self.text = text
+        self.text = _kept(text)
+        super().__init__(f"{number} {self.text}")
 
     @property
     def cure(self) -> Cure:

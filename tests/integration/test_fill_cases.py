@@ -286,6 +286,18 @@ def test_b121_a_batch_that_fails_at_once_after_a_resume_keeps_the_position(prima
     assert writes(primary, schema) == [1] * 10
 
 
+def test_b143_an_error_whose_text_is_no_text_is_noted_escaped(primary: Server, schema: str) -> None:
+    """Case B143. A trigger of the application puts bytes of a row into what it says: 0xFF, and what a terminal obeys."""
+    PLAIN.make(primary, schema)
+    says = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = _binary 0x6E6F20FF1B5B33316D0A"
+    script(primary, f"CREATE TRIGGER refuses BEFORE UPDATE ON t FOR EACH ROW {says}", schema)
+    outcome = FillDriver(PLAIN.site(primary, schema)).apply(PLAIN.step(schema, 2), ToldBeat())
+    assert outcome.result is Result.FAILED
+    assert "1644 no " in outcome.note
+    assert r"\x1b[31m\n" in outcome.note
+    assert outcome.note.isprintable()
+
+
 @pytest.mark.parametrize("broken", ['[["int","4"', '[["int"]]', "[]", "4", '[["float","4.0"]]'])
 def test_b123_a_position_that_nobody_can_read_is_refused_and_never_begun_anew(
     primary: Server, schema: str, broken: str

@@ -220,6 +220,16 @@ def test_nothing_in_a_value_stays_invisible(value: object, text: str) -> None:
     assert shown(value) == text
 
 
+def test_b143_the_text_of_an_error_is_kept_printable_and_bounded_and_decides_nothing() -> None:
+    """Case B143. Bytes that are no text, what a terminal would obey, half a surrogate, and far too much of it."""
+    error = ServerError(1205, "ge\x1b[31m\n\udcff\x00 ÿ " + "Wartezeit überschritten " * 100)
+    assert error.text.startswith(r"ge\x1b[31m\n\udcff\x00 ÿ Wartezeit")
+    assert error.text.isprintable()
+    assert (len(error.text), error.text[-1]) == (512, "…")
+    assert str(error) == f"1205 {error.text}"
+    assert error.cure is ServerError(1205, "Lock wait timeout exceeded").cure
+
+
 @pytest.mark.parametrize(
     ("number", "text", "told"),
     [
