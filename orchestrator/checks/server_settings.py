@@ -11,6 +11,11 @@ _INSTRUMENT = (
     "enable it: UPDATE performance_schema.setup_instruments SET ENABLED = 'YES'"
     " WHERE NAME = 'wait/lock/metadata/sql/mdl'; locks taken before that stay invisible until they are released"
 )
+# Ours too, not only that of tools that copy a table by its log.
+_WHOLE_ROWS = (
+    "what a replica, a copy of the table or a restore to a moment makes of our writes rests on whole rows, and so does"
+    " looking up what a row was"
+)
 
 
 class ServerSettings(OfTheServer):
@@ -43,8 +48,8 @@ def _wrong(server: ServerFacts, limits: Limits) -> list[tuple[str, str]]:
         ),
         (
             server.binlog_row_image != "FULL",
-            f"binlog_row_image is {server.binlog_row_image}",
-            "SET PERSIST binlog_row_image = 'FULL'",
+            f"binlog_row_image is {server.binlog_row_image}: {_WHOLE_ROWS}",
+            "SET PERSIST binlog_row_image = 'FULL', then let sessions that are open reconnect",
         ),
         (
             0 < kept_s < limits.max_wait_s,

@@ -42,6 +42,10 @@ _NOW = re.compile(r"\(?\s*(current_timestamp|now|localtime|localtimestamp)\s*(\(
 # INSTANT columns of these two lose or corrupt rows; their successor repaired it.
 _BROKEN_INSTANT = ((8, 0, 29), (8, 0, 30))
 _ANYWHERE_SINCE = (8, 0, 29)
+# From here on the usual tools that copy a server's files know tables with row versions. Source: the notes on row
+# versions of such a tool's manual.
+_COPIED_AS_FILES_SINCE = (8, 0, 32)
+_NO_FILE_COPY = "before 8.0.32 some tools that back up a server's files refuse a table with row versions"
 _IN_PLACE = "INSTANT is not offered for it; built beside the traffic"
 
 
@@ -159,6 +163,8 @@ def _versioned(after: str, ground: Ground, reason: str) -> Way:
         return _rebuild("before 8.0.29 INSTANT only appends") if after else Way("INSTANT", reason=reason)
     if ground.versions is not None and ground.versions.used >= ground.versions.limit:
         return _rebuild(f"all {ground.versions.limit} row versions are used (the server would say 4092)")
+    if ground.version < _COPIED_AS_FILES_SINCE:
+        reason = f"{reason}; {_NO_FILE_COPY}: try yours on a copy, or rebuild the table (FORCE) before it runs"
     return Way("INSTANT", reason=reason, row_version=True)
 
 

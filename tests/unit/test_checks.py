@@ -199,7 +199,8 @@ def test_another_kind_of_server_is_refused(server: ServerFacts, word: str) -> No
         ({"metadata_lock_instrument": False}, "instrument is off"),
         ({"log_bin": False}, "binary log is off"),
         ({"binlog_format": "STATEMENT"}, "STATEMENT"),
-        ({"binlog_row_image": "MINIMAL"}, "MINIMAL"),
+        ({"binlog_row_image": "MINIMAL"}, "MINIMAL: what a replica"),
+        ({"binlog_row_image": "NOBLOB"}, "NOBLOB: what a replica"),
         ({"binlog_retention_s": 300}, "300 s"),
     ],
 )

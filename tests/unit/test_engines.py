@@ -18,6 +18,7 @@ from orchestrator.model.step import AddColumns, AddForeignKey, AddIndex, GhostAl
 from orchestrator.model.types import parse_type
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import AGAIN
+from orchestrator.mysql.look.server import version_in
 from phases.engines import BLOCKS_WRITES, Division, divide
 from tests.support.shapes import plain_shape
 
@@ -147,6 +148,27 @@ def test_instant_is_refused_on_8_0_29_and_8_0_30(version: tuple[int, int, int], 
     if algorithm == "INPLACE":
         assert "damage rows" in way.reason
         assert "8.0.31" in of(NewColumn(FIRST), ground=ground).problems[0].seen
+
+
+@pytest.mark.parametrize(
+    ("text", "algorithm", "noted"),
+    [
+        ("8.0.28", "INSTANT", False),
+        ("8.0.29-21", "INPLACE", False),
+        ("8.0.30", "INPLACE", False),
+        ("8.0.31", "INSTANT", True),
+        ("8.0.32-24.1", "INSTANT", False),
+        ("9.7.4", "INSTANT", False),
+    ],
+)
+def test_row_versions_that_a_backup_of_files_may_refuse_are_noted(text: str, algorithm: str, noted: bool) -> None:
+    """B75: note the limit of backup tools below 8.0.32; a version is read right whatever a vendor adds to it. Before
+    8.0.29 there are no row versions, and on 8.0.29 and 8.0.30 none is made."""
+    way = way_of(NewColumn(FIRST), replace(GROUND, version=version_in(text)))
+    assert way.algorithm == algorithm
+    assert ("before 8.0.32 some tools that back up" in way.reason) is noted
+    virtual = way_of(NewColumn(Column("v", parse_type("int"), generated="id + 1")), replace(GROUND, version=(8, 0, 31)))
+    assert "8.0.32" not in virtual.reason
 
 
 def test_a_virtual_column_uses_no_row_version_and_a_plain_one_uses_one_with_it() -> None:

@@ -22,14 +22,19 @@ _STATUS = "SHOW REPLICA STATUS"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
+def version_in(text: str) -> tuple[int, int, int]:
+    """The three numbers with which ``@@version`` begins, whatever a vendor adds; zeros when there are none."""
+    found = _VERSION.match(text)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+
+
 def read_server(session: Session) -> ServerFacts:
     """Kind, settings and role. Needs no privilege; what needs one and cannot be seen is None. Raises ServerError."""
     v = {str(name): str(value) for name, value in session.query(_VARIABLES)}
     text = v.get("version", "")
-    found = _VERSION.match(text)
     keeps = v.get("binlog_expire_logs_auto_purge", "ON") == "OFF"
     return ServerFacts(
-        version=(int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0),
+        version=version_in(text),
         version_text=text,
         is_mariadb="mariadb" in f"{text} {v.get('version_comment', '')}".lower(),
         server_uuid=v.get("server_uuid", ""),
