@@ -45,7 +45,8 @@ class CopyTables(Struct, frozen=True, kw_only=True):
 class CopyStatus(Struct, frozen=True):
     """How far a run is. ``total_rows`` 0: nobody knows. ``ready``: only the word for the cut-over is missing.
     ``throttled_by``: why it stands still of its own accord; ``told_to_wait``: it does because we said so.
-    ``lag_s``: age of the newest change that it has read."""
+    ``lag_s``: age of the newest change that it has read. ``waits_for``: when ready, the file of ours that holds it
+    back until it goes."""
 
     copied_rows: int
     total_rows: int
@@ -57,6 +58,7 @@ class CopyStatus(Struct, frozen=True):
     throttled_by: str
     told_to_wait: bool
     note: str
+    waits_for: str = ""
 
 
 class CopyEnd(Struct, frozen=True):

@@ -286,14 +286,15 @@ def test_somebody_elses_copy_is_left_alone(pair: Pair, schema: str) -> None:
 
 
 def test_a_flag_file_that_somebody_removes_ends_the_run_or_meets_a_finished_swap(pair: Pair, schema: str) -> None:
-    """B129: it says schema, table and rollout; gone while we run, nothing is swapped behind our back unseen."""
+    """B129: it says schema, table and rollout; progress shows which flag is waited for; gone while we run, nothing is
+    swapped behind our back unseen."""
     table = orders(pair.primary, schema)
     gone: list[str] = []
 
     def removes(progress: Progress) -> Signal:
-        if not gone and progress.elapsed_s > 0.5:
+        if not gone and ready(progress):
             for path in files():
-                if path.name.startswith("postpone"):
+                if path.name.startswith("postpone") and f"({path} holds it back)" in progress.note:
                     gone.append(path.name)
                     path.unlink()
         return GO

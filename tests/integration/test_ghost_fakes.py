@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.ghost.binary import judge
 from orchestrator.errors import ConfigurationError
+from orchestrator.model.contract import TableName
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.template import ROOT
@@ -52,6 +54,24 @@ def test_an_exit_code_of_0_without_a_swap_is_no_success(pair: Pair, schema: str,
     assert outcome.result is Result.FAILED, outcome
     assert "ended with 0" in outcome.note
     assert "as it was" in outcome.note
+
+
+def test_what_a_program_leaves_that_says_done_is_cleared_and_nothing_is_done(
+    pair: Pair, schema: str, folder: Path
+) -> None:
+    """B76: the fake creates _orders_gho and its log, says that it is done and exits with 0."""
+    server = pair.primary
+    making = folder / "making.py"
+    making.write_text(
+        f"import pymysql\nhere = pymysql.connect(host='127.0.0.1', port={server.port}, user='root').cursor()\n"
+        + "".join(f"here.execute('CREATE TABLE {schema}._orders_{x} (id INT)')\n" for x in ("gho", "ghc"))
+        + f"open({str(folder / 'made')!r}, 'w').close()\n"
+    )
+    outcome = run(pair, schema, fake(folder, f'{sys.executable} {making} && echo "# Done"; exit 0\n'))
+    assert (folder / "made").exists()
+    assert outcome.result is Result.FAILED, outcome
+    assert "ended with 0" in outcome.note
+    assert beside(server, TableName(schema, "orders")) == {}
 
 
 def test_a_program_that_says_done_and_sleeps_is_ended(pair: Pair, schema: str, folder: Path) -> None:

@@ -61,7 +61,8 @@ class _Watching(Struct, frozen=True):
             return Signal(SignalKind.STOP, "the run has ended")
         status = self.run.status()
         rows = status.copied_rows if status is not None else 0
-        note = f"all rows are copied, the cut-over is ours to give: {progress.note}"
+        held = f" ({status.waits_for} holds it back)" if status is not None and status.waits_for else ""
+        note = f"all rows are copied, the cut-over is ours to give{held}: {progress.note}"
         signal = self.beat(replace(progress, done=rows, total=rows, unit="rows", note=note))
         self.run.wait(signal.kind is SignalKind.HOLD)
         return signal

@@ -13,6 +13,8 @@ import signal
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec.structs import replace
+
 from orchestrator.command import environment_for_commands
 from orchestrator.drivers.ddl.ghost.control import Silent, ask
 from orchestrator.drivers.ddl.ghost.place import PASSWORD, USER, Place, end_group
@@ -120,7 +122,10 @@ class GhostRun:
 
     def status(self) -> CopyStatus | None:
         self._listen()
-        return self._line.status() if self._line is not None else None
+        status = self._line.status() if self._line is not None else None
+        if status is None or not status.ready:
+            return status
+        return replace(status, waits_for=str(self._place.flag))
 
     def ended(self) -> CopyEnd | None:
         alive, code = self._process.is_alive()
