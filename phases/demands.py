@@ -8,6 +8,7 @@ from typing import TypeVar
 from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
 from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape
+from orchestrator.model.missing import correct, there_is_no
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.state import Record
@@ -76,9 +77,9 @@ def table_problems(facts: Facts, table: str) -> Sequence[Problem]:
         return (
             _runbook(
                 "table-missing",
-                f"there is no table {table}",
+                there_is_no(table, reading.near),
                 "the table that the runbook names",
-                "check table: in the runbook",
+                correct(reading.near),
             ),
         )
     if shape.kind != "BASE TABLE":

@@ -11,6 +11,7 @@ from orchestrator.contract.target import LiveValue, Source, Target
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.facts import Shape
+from orchestrator.model.missing import correct, there_is_no
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.look.statuses import read_live_values
 from orchestrator.mysql.look.tables import hidden, like_named
@@ -49,11 +50,7 @@ def missing_table(session: Session, table: TableName) -> RunbookError:
     """Names compare as this server compares them; a name that differs in case only is offered."""
     hidden(session, table)
     near = like_named(session, table)
-    return RunbookError(
-        f"there is no table {table}" + (f", did you mean {near[0]}?" if near else ""),
-        "the table that the runbook names",
-        f"write name: {near[0].name}" if near else "check table: in the runbook",
-    )
+    return RunbookError(there_is_no(table, near), "the table that the runbook names", correct(near))
 
 
 def _values(session: Session, contract: Contract, shape: Shape) -> tuple[LiveValue, ...]:

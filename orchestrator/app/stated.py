@@ -8,6 +8,7 @@ from pathlib import Path
 from orchestrator.contract.target import Source, Target
 from orchestrator.errors import RunbookError, UsageError
 from orchestrator.model.contract import Contract
+from orchestrator.model.missing import correct, like, there_is_no
 from orchestrator.runbook.source import read_source
 
 MOST_BYTES = 8 * 1_048_576
@@ -57,9 +58,10 @@ def the_table(contract: Contract, tables: Sequence[Target], where: str) -> Targe
     for target in tables:
         if target.shape.table.name == name:
             return target
-    near = [t.shape.table.name for t in tables if t.shape.table.name.lower() == name.lower()]
+    names = [t.shape.table.name for t in tables]
+    near = like(name, names)
     raise RunbookError(
-        f"{where}: there is no table {name}" + (f", did you mean {near[0]}?" if near else ""),
-        f"one of {', '.join(t.shape.table.name for t in tables[:20]) or 'no tables at all'}",
-        "name the file that makes the table, or correct table: in the runbook",
+        f"{where}: {there_is_no(name, near)}",
+        f"one of {', '.join(names[:20]) or 'no tables at all'}",
+        f"name the file that makes the table, or {correct(near)}",
     )

@@ -247,7 +247,7 @@ class Commands:
             )
             fresh = self._entry.created(fresh)
             fresh = self._entry.settings_noted(fresh)
-            there = self._entry.already_there(fresh, planner.name)
+            fresh, there = self._entry.begun(fresh, planner.name)
             started = self._engine.record(
                 resumed(fresh, planner.name, self._p.runbook.phases.percents[-1]), EventKind.STARTED, there
             )

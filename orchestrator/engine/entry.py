@@ -11,9 +11,10 @@ from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import Pulse
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RunbookError
-from orchestrator.model.facts import Need
+from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
+from orchestrator.model.source_drift import read_by_mappings, source_changes
 from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Event, EventKind, Record, State
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
@@ -104,7 +105,8 @@ class Entry:
             if phase.name in GOES_BACK:
                 # The rest is judged on the way, where it takes readers back.
                 due = tuple(p for p in due if p.kind is ProblemKind.PRIVILEGE)
-            problems = (*self.findings(record), *due, *phase.problems(self._p.runbook, facts, record))
+            drifted = self.drifted(record, phase.name, facts)
+            problems = (*self.findings(record), *due, *drifted, *phase.problems(self._p.runbook, facts, record))
         if problems:
             raise refusal(tuple(problems))
 
@@ -113,7 +115,7 @@ class Entry:
         backup. What it then takes for the truth may be old: a sweep would write over what new applications wrote."""
         ours = record.mirror or record.mirror_due or isinstance(record.intent, InstallTrigger | RaiseDoubleWrites)
         # A trigger that came in the moment in which its command ended is put up anew by the same stage.
-        ours = ours or (record.phase == phase.name == "shadow-write" and record.state in _INTERRUPTED)
+        ours = ours or (phase.name == "shadow-write" and _goes_on(record, phase.name))
         if ours or phase.name == ROLLBACK:
             return
         mirror = self._p.observer.look(frozenset({Need.MIRROR})).mirror
@@ -130,13 +132,33 @@ class Entry:
         """What the runbook's text shows to be wrong. It keeps a rollout from beginning, and holds up none that has."""
         return () if record.revision else self._p.findings()
 
-    def already_there(self, record: Record, phase: str) -> str:
-        """What ddl will find there as wanted although no earlier visit of ours left it; "" for the other stages."""
-        ours = record.phase == phase and record.state in _INTERRUPTED
-        shape = self._p.observer.look(frozenset({Need.SHAPE})).shape if phase == FORWARD[0] and not ours else None
+    def drifted(self, record: Record, phase: str, facts: Facts) -> Sequence[Problem]:
+        """Columns that the mappings read and that are not any more what the contract says of them or, where it says
+        nothing, what ddl found: somebody altered them between two stages."""
+        contract, shape = self._p.runbook.contract, facts.shape.value if facts.shape is not None else None
+        begins = phase == FORWARD[0] and not _goes_on(record, phase)
+        stood = contract.before.columns if contract.before is not None else () if begins else record.sources
+        return tuple(
+            Problem(
+                ProblemKind.RUNBOOK,
+                "source-changed",
+                f"{record.table}, {told}: somebody altered it",
+                "the columns that the mappings read, as they were when this rollout began",
+                "alter it back; or rollout rollback, rollout purge, and begin again with a runbook that fits the table",
+            )
+            for told in (source_changes(contract, stood, shape) if shape is not None else ())
+        )
+
+    def begun(self, record: Record, phase: str) -> tuple[Record, str]:
+        """The record as ddl begins, with the columns that the mappings read, and what ddl will find there as wanted
+        although no earlier visit of ours left it; for the other stages as it is, and ""."""
+        begins = phase == FORWARD[0] and not _goes_on(record, phase)
+        shape = self._p.observer.look(frozenset({Need.SHAPE})).shape if begins else None
         if shape is None or shape.value is None:
-            return ""
-        return compare_shape(self._p.runbook.contract, shape.value).already_there
+            return record, ""
+        contract = self._p.runbook.contract
+        record = replace(record, sources=read_by_mappings(contract, shape.value.columns))
+        return record, compare_shape(contract, shape.value).already_there
 
     def created(self, record: Record) -> Record:
         """Store a record that is new. Raises Held when another open rollout is on the table."""
@@ -177,6 +199,11 @@ class Entry:
         )
 
 
+def _goes_on(record: Record, phase: str) -> bool:
+    """Whether this visit to ``phase`` takes up one that was interrupted."""
+    return record.phase == phase and record.state in _INTERRUPTED
+
+
 def resumed(record: Record, phase: str, last_percent: int) -> Record:
     """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
 
@@ -185,7 +212,7 @@ def resumed(record: Record, phase: str, last_percent: int) -> Record:
     soak is not. That finish took the mirror away is kept: nobody lost it. A backfill goes on from its positions; a new
     one counts positions of its own (``walk``).
     """
-    interrupted = record.phase == phase and record.state in _INTERRUPTED
+    interrupted = _goes_on(record, phase)
     kept: tuple[str, ...] = ()
     if interrupted and phase == "read-switch":
         last = f"set-percent:{last_percent}"

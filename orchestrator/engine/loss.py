@@ -1,12 +1,23 @@
-"""What going back would lose, and whether somebody accepted it before the step that loses it."""
+"""What going back would lose or break, and whether somebody accepted the loss before the step that loses it."""
 
 from __future__ import annotations
 
 from orchestrator.model.advice import again
 from orchestrator.model.facts import DROPPED, MismatchClass, Need
+from orchestrator.model.hanging import hanging_on, takes_columns
 from orchestrator.model.outcome import Outcome, Result
+from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
-from orchestrator.model.step import DropColumns, DropForeignKey, DropIndex, RemoveMirror, Step
+from orchestrator.model.step import (
+    Drain,
+    DropCheck,
+    DropColumns,
+    DropForeignKey,
+    DropIndex,
+    RemoveMirror,
+    RenameColumn,
+    Step,
+)
 from orchestrator.model.way_back import unaccepted
 from orchestrator.ports import Observer
 
@@ -35,6 +46,28 @@ def loss_before(step: Step, record: Record, observer: Observer) -> Outcome | Non
         "nothing would be lost, or the loss is accepted by class and number",
         f"{again(record)} {accept}",
         evidence=tuple((c.name, c.mapping, str(c.rows), " ".join(c.keys)) for c in goes if c.name in lost),
+    )
+
+
+def hanging_before(step: Step, runbook: Runbook, record: Record, observer: Observer) -> Outcome | None:
+    """HELD while something that is not ours needs a column that this way back would take away, else None.
+
+    It is looked at when readers are back, before anything is waited for, and again before the mirror goes and before
+    each drop."""
+    taking = Drain | RemoveMirror | DropCheck | DropForeignKey | DropIndex | DropColumns | RenameColumn
+    if record.phase != "rollback" or not isinstance(step, taking) or not takes_columns(runbook, record):
+        return None
+    facts = observer.look(frozenset({Need.SHAPE, Need.DEPENDENTS}))
+    hanging = hanging_on(runbook, record, facts)
+    if unseen := next((r.unseen for r in (facts.shape, facts.dependents) if r is not None and r.unseen), ""):
+        hanging = (f"what needs the columns that go cannot be seen: {unseen}", *hanging)
+    if not hanging:
+        return None
+    return Outcome(
+        Result.HELD,
+        "; ".join(hanging),
+        "nothing of somebody else's needs a column that rollback: {ddl: drop} takes away",
+        f"drop or change that, then: {again(record)}; or say rollback: {{ddl: keep}}, and the columns stay, unused",
     )
 
 

@@ -22,6 +22,7 @@ from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.cost import Cost
 from orchestrator.model.facts import Facts, Need
+from orchestrator.model.hanging import hanging_on
 from orchestrator.model.runbook import Waiver
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.shape_digest import shape_digest
@@ -86,6 +87,7 @@ class Plan(Struct, frozen=True):
     waivers: tuple[Waiver, ...] = ()
     compat: str = ""
     renames: tuple[str, ...] = ()
+    hanging: tuple[str, ...] = ()
 
     @property
     def something_to_do(self) -> bool:
@@ -94,14 +96,14 @@ class Plan(Struct, frozen=True):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Why stages are not planned yet, what the last trial of the mirror and the last proof of compatibility say,
-        what each rename costs, and what else names the table (it keeps the columns that it was made with), each in a
-        line."""
+        what each rename costs, what hangs on a column that the way back would drop, and what else names the table (it
+        keeps the columns that it was made with), each in a line."""
         unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
         trial = (f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()
         compat = (f" compat: {self.compat}",) if self.compat else ()
         seen = self.facts.dependents.value if self.facts.dependents is not None else None
-        named = (f" the table is named by: {', '.join(seen)}",) if seen else ()
-        return (*unplanned, *trial, *compat, *(f" {line}" for line in self.renames), *named)
+        named = (f" the table is named by: {', '.join(map(str, seen))}",) if seen else ()
+        return (*unplanned, *trial, *compat, *(f" {line}" for line in (*self.renames, *self.hanging)), *named)
 
 
 class Planner:
@@ -128,6 +130,7 @@ class Planner:
             for name in names
             for problem in self._phase(name).problems(self._p.runbook, facts, self._as_if(record, name))
         ]
+        problems += [p for name in names[:1] for p in self._entry.drifted(record, name, facts)]
         gates = self._p.tried() if FORWARD[3] in names else ()
         verdicts = (*self._p.judge.everything(), *unseen, *gates)
         # Small accounts may plan, so a missing privilege is only shown; a server on which nothing can be done is not.
@@ -164,7 +167,10 @@ class Planner:
         facts = self._p.observer.look(_NEEDS | {*needs})
         stage = self._described(phase.name, phase, self._resumed(record, phase.name), facts)
         problems = tuple(phase.problems(self._p.runbook, facts, record))
-        return replace(self._bare(record, facts, (stage,)), problems=problems)
+        hanging = tuple(
+            f"it will be held before the mirror goes: {x}" for x in hanging_on(self._p.runbook, record, facts)
+        )
+        return replace(self._bare(record, facts, (stage,)), problems=problems, hanging=hanging)
 
     def _bare(self, record: Record, facts: Facts, stages: tuple[Stage, ...]) -> Plan:
         """The stages, bound to what was seen; nothing judged yet."""

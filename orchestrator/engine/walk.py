@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
-from orchestrator.engine.loss import loss_before, was_accepted
+from orchestrator.engine.loss import hanging_before, loss_before, was_accepted
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.pulse import Pulse
 from orchestrator.errors import AnotherServer, CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
@@ -170,7 +170,9 @@ class Engine:
         and raised."""
         try:
             held = wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step)
-            return held or loss_before(step, pulse.record, self._p.observer)
+            seen_by = self._p.observer
+            held = held or hanging_before(step, self._p.runbook, pulse.record, seen_by)
+            return held or loss_before(step, pulse.record, seen_by)
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except Held as held:

@@ -172,6 +172,22 @@ def column_reasons(wanted: Column, live: Column, shape: Shape) -> tuple[str, ...
     return _reasons(pairs)
 
 
+def column_changes(was: Column, live: Column, shape: Shape) -> tuple[str, ...]:
+    """In what the values that the live column can hold are others than they were: type, NULL, character set, collation,
+    and how it is generated. A default, a comment, a place or invisibility is none of that.
+
+    A character set and collation that ``was`` leaves out are the table's.
+    """
+    pairs: list[tuple[str, object, object]] = [
+        ("type", str(was.type), str(live.type)),
+        ("NULL", _yes(was.null), _yes(live.null)),
+        ("generated as", spelled(was.generated), spelled(live.generated)),
+    ]
+    if live.charset is not None:
+        pairs += _character_pairs(was, live, shape)
+    return _reasons(pairs, "was")
+
+
 def _character_pairs(wanted: Column, live: Column, shape: Shape) -> list[tuple[str, object, object]]:
     if wanted.collation is None and wanted.charset is None:
         return [("collation", shape.collation, live.collation)]
@@ -212,8 +228,8 @@ def key_reasons(wanted: ForeignKey, live: ForeignKey) -> tuple[str, ...]:
     )
 
 
-def _reasons(pairs: Sequence[tuple[str, object, object]]) -> tuple[str, ...]:
-    return tuple(f"{what} is {live}, wanted {wanted}" for what, wanted, live in pairs if wanted != live)
+def _reasons(pairs: Sequence[tuple[str, object, object]], said: str = "wanted") -> tuple[str, ...]:
+    return tuple(f"{what} is {live}, {said} {wanted}" for what, wanted, live in pairs if wanted != live)
 
 
 def _yes(flag: bool) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import field
 from msgspec.structs import replace
 
-from orchestrator.model.contract import TableName
+from orchestrator.model.contract import Column, TableName
 from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
 from orchestrator.model.value import Value
 
@@ -155,10 +155,10 @@ class Record(Value, frozen=True):
     ``leap``: this visit of read-switch goes to its last percent at once. ``target`` is where a running
     rollback goes to ("" = all the way).
     ``columns_added``, ``indexes_added``, ``foreign_keys_added``, ``checks_added`` and ``columns_renamed`` (by their old
-    names) are what ddl did: all else of the contract was there, and is somebody's. ``trial``: what the last trial of
-    the mirror showed, "" before the first. ``mirror``: as what the mirror was put up, "" while none of ours stands.
-    ``held_since``: since when ``held_step`` is held, however often it was tried. ``stuck_told``: that it is stuck was
-    told.
+    names) are what ddl did: all else of the contract was there, and is somebody's. ``sources``: the columns that the
+    mappings read, as ddl found them. ``trial``: what the last trial of the mirror showed, "" before the first.
+    ``mirror``: as what the mirror was put up, "" while none of ours stands. ``held_since``: since when ``held_step`` is
+    held, however often it was tried. ``stuck_told``: that it is stuck was told.
     """
 
     id: str
@@ -188,6 +188,7 @@ class Record(Value, frozen=True):
     foreign_keys_added: tuple[str, ...] = ()
     checks_added: tuple[str, ...] = ()
     columns_renamed: tuple[str, ...] = ()
+    sources: tuple[Column, ...] = ()
     note: str = ""
     trial: str = ""
     mirror: Literal["", "triggers", "flag"] = ""

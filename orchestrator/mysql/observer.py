@@ -43,7 +43,7 @@ from orchestrator.mysql.look.replicas import Replicas
 from orchestrator.mysql.look.rights import read_rights
 from orchestrator.mysql.look.server import read_server
 from orchestrator.mysql.look.size import read_row_versions, read_size
-from orchestrator.mysql.look.tables import hidden
+from orchestrator.mysql.look.tables import hidden, like_named
 from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, read_account, unseen_because
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape, read_triggers
@@ -64,7 +64,7 @@ _SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
 
 
 class _Missing(Exception):
-    """The table is not there; the account would see it."""
+    """The table is not there; the account would see it. Its arguments: tables that differ from it in case only."""
 
 
 class MysqlObserver:
@@ -145,8 +145,8 @@ class MysqlObserver:
         for last in (False, True):
             try:
                 return Reading(at, self._readers[need](self._session()))
-            except _Missing:
-                return Reading(at)
+            except _Missing as missing:
+                return Reading(at, near=missing.args)
             except Unseen as unseen:
                 return Reading(at, unseen=unseen.reason, grant=unseen.grant)
             except ServerError as error:
@@ -195,7 +195,7 @@ class MysqlObserver:
             self._shape = read_shape(session, contract.table, contract.key)
         if self._shape is None:
             hidden(session, self._site.runbook.table)
-            raise _Missing
+            raise _Missing(*map(str, like_named(session, self._site.runbook.table)))
         return self._shape
 
     def _present(self, session: Session) -> Shape:

@@ -53,7 +53,8 @@ _ALL = (
         "default-unsafe",
         "a default expression gives the same value whenever, wherever and by whomever it is asked",
         "the server refuses it (1674), or each row and each replica gets another value",
-        "leave the default out, fill old rows by a mapping in SQL, and let the application write the value",
+        "leave the default out and let it be NULL: a mapping fills old rows with a value made of the row's own key, as"
+        " SHA2(id, 256), or nothing does; new rows get theirs from the application. A mapping refuses UUID() too",
         waivable=False,
     ),
     Rule(

@@ -17,7 +17,7 @@ reason, evidence and a last day (`until`); lint and plan show it. Rules that the
 be waived.
 
 `rollout lint --format json|github` gives the same findings to machines; `--live` looks at the live table and the values
-in it too, and at the views, routines and events that name it.
+in it too, and at the views, routines, events and triggers of other tables that name it.
 """
 
 

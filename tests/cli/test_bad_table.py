@@ -55,6 +55,14 @@ def test_65_for_a_table_that_cannot_be_walked(
             refused_in_the_plan(here, *parts)
 
 
+def test_65_for_a_table_whose_name_differs_in_case_only_with_the_name_that_is_there(pair: Pair, tmp_path: Path) -> None:
+    """B102: refuse, "did you mean orders", as drift does."""
+    with small(pair, tmp_path) as here:
+        here.write((", name: orders}", ", name: Orders}"))
+        meant = f"there is no table {here.schema}.Orders, did you mean {here.schema}.orders?"
+        refused_in_the_plan(here, meant, f"write {here.schema}.orders as table: of the runbook")
+
+
 def test_65_for_a_column_or_index_that_is_there_with_another_meaning(pair: Pair, tmp_path: Path) -> None:
     with small(
         pair, tmp_path, PLAIN + ", state VARCHAR(16), KEY orders_state_idx (note)", "(1, 'new', '', NULL)"
@@ -166,3 +174,15 @@ def test_75_for_a_second_rollout_on_the_table_and_the_first_goes_on(pair: Pair, 
         assert here.seen() == before
         assert [r[0] for r in here.sql("SELECT id FROM _rollout.rollout")] == ["orders-state"]
         here.terminal.run("next", "--phase", "backfill", "-y")
+
+
+def test_65_for_a_source_that_somebody_alters_between_two_stages_and_nothing_for_what_is_theirs(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """B148: the live definition is compared before every phase: stop with a diff."""
+    with small(pair, tmp_path) as here:
+        here.terminal.run("next", "--phase", "ddl", "-y")
+        here.sql(
+            f"ALTER TABLE {here.table} ADD COLUMN theirs INT, ADD INDEX (note), MODIFY status VARCHAR(80) NOT NULL"
+        )
+        refused(here, "column status: type is varchar(80), was varchar(20): somebody altered it")

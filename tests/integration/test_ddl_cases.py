@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
 
 from orchestrator.app.wiring import App, Surroundings, build
 from orchestrator.errors import RolloutError
+from orchestrator.model.contract import TableName
+from orchestrator.mysql.look.dependents import read_dependents
+from orchestrator.mysql.session import Session
 from orchestrator.runbook.load import parse
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
+from orchestrator.sandbox.template import ROOT, Account
 from tests.support.log import general_log, said
 from tests.support.servers import script, sql, wait_caught_up
 from tests.support.state import settings_of
@@ -75,6 +79,9 @@ class Ground:
             assert app.planner.plan("ddl").problems == ()
             app.commands.next("ddl")
             assert app.planner.present().state.value == "done"
+
+
+AS_ADVISED = "mappings: [{{new: uid_n, forward: {{sql: '{}'}}}}]"
 
 
 @pytest.fixture
@@ -251,7 +258,64 @@ def test_b72_a_default_that_is_another_value_each_time_is_refused(ground: Ground
     ground.make("CREATE TABLE token (id INT PRIMARY KEY, who INT); INSERT INTO token VALUES (1, 1)")
     rules, said = ground.refused("token", "  columns: [{name: uid_n, type: char(36), default: {sql: UUID()}}]")
     assert "default-unsafe" in rules
-    assert "by a mapping in SQL" in said
+    assert "A mapping refuses UUID() too" in said
+    assert "SHA2(id, 256)" in said
+    with ground.app("token", "  columns: [{name: uid_n, type: char(64)}]", AS_ADVISED.format("UUID()")) as app:
+        assert "expression-of-the-row" in {p.rule for p in app.planner.plan("ddl").problems}
+    with ground.app("token", "  columns: [{name: uid_n, type: char(64)}]", AS_ADVISED.format("SHA2(id, 256)")) as app:
+        assert app.planner.plan("ddl").problems == (), "what is advised is no dead end"
+
+
+HUNG = (
+    "ALTER TABLE t ADD COLUMN g INT AS (n * 2), ADD INDEX theirs ((n + 1)), ADD CONSTRAINT c CHECK (n > a);"
+    "CREATE VIEW v AS SELECT * FROM t; CREATE PROCEDURE p() SELECT n FROM t;"
+    "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DISABLE DO UPDATE t SET n = 1;"
+    "CREATE TRIGGER o BEFORE INSERT ON other FOR EACH ROW UPDATE t SET n = 2 WHERE id = 1;"
+    "CREATE VIEW harmless AS SELECT id AS n FROM t; CREATE PROCEDURE idle() SELECT a FROM t"
+)
+FREED = (
+    "DROP VIEW v; DROP PROCEDURE p; DROP EVENT e; DROP TRIGGER o;"
+    "ALTER TABLE t DROP CHECK c, DROP INDEX theirs, DROP COLUMN g"
+)
+
+
+def test_b45_b50_whatever_needs_a_column_that_goes_is_named_before_anything_is_taken_down(ground: Ground) -> None:
+    """Views, routines, events and triggers of other tables (1356); generated columns (3108), functional indexes (3837)
+    and CHECKs (3959)."""
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, a INT); CREATE TABLE other (id INT PRIMARY KEY)")
+    with ground.app("t", "  columns: [{name: n, type: int}]", "phases: {rollback: {ddl: drop}}") as app:
+        app.commands.next("ddl")
+        ground.make(HUNG)
+        before, back = ground.seen(), " ".join(app.planner.plan_back("").remarks)
+        with pytest.raises(RolloutError) as caught:
+            app.commands.rollback("", ())
+        assert ground.seen() == before
+        named = [
+            f"the {what} {ground.schema}.{name}" for what, name in (("view", "v"), ("procedure", "p"), ("event", "e"))
+        ]
+        named += ["the column g,", "the index theirs", "the CHECK c", f"the trigger {ground.schema}.o on other"]
+        assert [x for x in named if x not in caught.value.seen or x not in back] == []
+        assert "harmless" not in caught.value.seen
+        assert "idle" not in caught.value.seen
+        ground.make(FREED)
+        app.commands.rollback("", ())
+    assert "`n`" not in ground.seen()[1]
+
+
+def test_b50_a_definition_that_this_account_may_not_read_is_told(ground: Ground) -> None:
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY); CREATE VIEW v AS SELECT * FROM t; CREATE PROCEDURE p() DO 1")
+    blind = Account("blind", "", "SELECT, EXECUTE ON *.*")
+    sql(ground.server, "CREATE USER blind IDENTIFIED BY ''", account=ROOT)
+    try:
+        sql(ground.server, f"GRANT SELECT, EXECUTE ON `{ground.schema}`.* TO blind", account=ROOT)
+        with closing(Session(settings_of(ground.server, account=blind), role="test")) as session:
+            found = read_dependents(session, TableName(ground.schema, "t"))
+    finally:
+        sql(ground.server, "DROP USER blind", account=ROOT)
+    assert [str(d) for d in found] == [
+        f"perhaps procedure {ground.schema}.p (this account may not read it: SHOW_ROUTINE)",
+        f"perhaps view {ground.schema}.v (this account may not read it: SHOW VIEW)",
+    ]
 
 
 def test_a_default_expression_ends_exactly_as_the_contract_says(ground: Ground) -> None:

@@ -18,6 +18,7 @@ from orchestrator.engine.judging import Judge
 from orchestrator.errors import Fenced, Held
 from orchestrator.model.contract import Column, Contract, Copy, Mapping, TableName
 from orchestrator.model.facts import (
+    Dependent,
     Facts,
     FlagFacts,
     MeterFacts,
@@ -62,6 +63,7 @@ class World:
     """The server as the steps leave it. ``mirror``: triggers that stand; ``filled``: every row holds what it should.
     ``interfere`` is asked whenever time passes in a command: what others do meanwhile."""
 
+    old: Column = OLD
     columns: set[str] = field(default_factory=set)
     mirror: set[str] = field(default_factory=set)
     filled: bool = False
@@ -71,6 +73,7 @@ class World:
     flag_epoch: int = 0
     now_s: float = 0.0
     lost_rows: int = 0
+    dependents: tuple[Dependent, ...] = ()
     ever_unsafe: list[str] = field(default_factory=list)
     interfere: Callable[[], None] = lambda: None
 
@@ -175,11 +178,12 @@ class WorldObserver:
             values=of(ValueScan(0, True, ())),
             meter=of(MeterFacts(lost)),
             positions=of(()),
+            dependents=of(self._w.dependents),
             readers_due=(record := self._record()) is not None and record.readers_due,
         )
 
     def _shape(self) -> Shape:
-        columns = (OLD, *((NEW,) if NEW.name in self._w.columns else ()))
+        columns = (self._w.old, *((NEW,) if NEW.name in self._w.columns else ()))
         return plain_shape(TABLE, *columns)
 
 

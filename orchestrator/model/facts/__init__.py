@@ -18,12 +18,13 @@ from orchestrator.model.facts.scans import (
     ValueScan,
 )
 from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, MissingPrivilege, ServerFacts
-from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts, Trigger
+from orchestrator.model.facts.shape import Dependent, RowVersions, Shape, SizeFacts, Trigger
 
 __all__ = [
     "DROPPED",
     "SOMEBODYS",
     "BlockerKind",
+    "Dependent",
     "DiskFacts",
     "DriftFacts",
     "Facts",

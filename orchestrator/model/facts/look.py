@@ -15,7 +15,7 @@ from orchestrator.model.facts.scans import (
     ValueScan,
 )
 from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, MissingPrivilege, ServerFacts
-from orchestrator.model.facts.shape import RowVersions, Shape, SizeFacts
+from orchestrator.model.facts.shape import Dependent, RowVersions, Shape, SizeFacts
 
 
 class Facts(Struct, frozen=True):
@@ -23,7 +23,7 @@ class Facts(Struct, frozen=True):
 
     ``began_on``: the server of the rollout's record, "" before there is one, None when it cannot be read.
     ``mirror_due``: whether the record says that the mirror stands; ``readers_due``: and that all readers are on the new
-    column. ``dependents``: views, routines and events that name the table. ``stage``: for which it was looked; "": for
+    column. ``dependents``: what else names the table. ``stage``: for which it was looked; "": for
     the whole way.
     """
 
@@ -47,7 +47,7 @@ class Facts(Struct, frozen=True):
     positions: Reading[tuple[Position, ...]] | None = None
     throttles: Reading[tuple[GateSample, ...]] | None = None
     readers: Reading[tuple[OldStatement, ...]] | None = None
-    dependents: Reading[tuple[str, ...]] | None = None
+    dependents: Reading[tuple[Dependent, ...]] | None = None
     began_on: str | None = ""
     mirror_due: bool = True
     readers_due: bool = False

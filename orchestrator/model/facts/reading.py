@@ -12,12 +12,14 @@ T = TypeVar("T")
 
 
 class Reading(Struct, Generic[T], frozen=True):
-    """A value seen at ``at`` (seconds, the tool's monotonic clock), or the reason why there is none."""
+    """A value seen at ``at`` (seconds, the tool's monotonic clock), or the reason why there is none. ``near``: where
+    there is no such table, those of almost its name."""
 
     at: float
     value: T | None = None
     unseen: str = ""
     grant: str = ""
+    near: tuple[str, ...] = ()
 
     @property
     def seen(self) -> bool:

@@ -17,6 +17,20 @@ class Trigger(Struct, frozen=True):
     order: int
 
 
+class Dependent(Struct, frozen=True):
+    """What else on the server names the table: ``view shop.recent``. ``definition``: its text, None where this account
+    may not read it: then nobody knows whether it does."""
+
+    name: str
+    definition: str | None
+
+    def __str__(self) -> str:
+        if self.definition is not None:
+            return self.name
+        right = "SHOW VIEW" if self.name.startswith("view ") else "SHOW_ROUTINE"
+        return f"perhaps {self.name} (this account may not read it: {right})"
+
+
 class Shape(Struct, frozen=True):
     """The live table, normalised so that it can be compared with a contract. ``key`` is the cheapest usable walking
     key. ``partitioned_by``: the expressions of its partitions, as the server shows them."""
