@@ -49,8 +49,8 @@ def _kept(text: str) -> str:
 
 class ServerError(Exception):
     """The server, or the way to it, said no. ``number`` is MySQL's error number (0: the session object was dead), and
-    all that anything is decided by. ``text`` goes into notes that are kept: at most 512 characters of it, all printable,
-    for it may hold whatever a row or a trigger put into it, in any language."""
+    all that anything is decided by. ``text`` goes into notes that are kept: at most 512 characters, all printable, for
+    it may hold whatever a row or a trigger put into it, in any language."""
 
     def __init__(self, number: int, text: str) -> None:
         self.number = number

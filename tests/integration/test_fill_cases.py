@@ -287,7 +287,7 @@ def test_b121_a_batch_that_fails_at_once_after_a_resume_keeps_the_position(prima
 
 
 def test_b143_an_error_whose_text_is_no_text_is_noted_escaped(primary: Server, schema: str) -> None:
-    """Case B143. A trigger of the application puts bytes of a row into what it says: 0xFF, and what a terminal obeys."""
+    """Case B143. A trigger of the application says bytes of a row: 0xFF, and what a terminal obeys."""
     PLAIN.make(primary, schema)
     says = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = _binary 0x6E6F20FF1B5B33316D0A"
     script(primary, f"CREATE TRIGGER refuses BEFORE UPDATE ON t FOR EACH ROW {says}", schema)
