@@ -22,6 +22,7 @@ from orchestrator.model.contract import TableName
 from orchestrator.model.copying import CopyChange, CopyStatus
 from orchestrator.model.facts import Shape
 from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKind, goes_on
+from orchestrator.model.rate import RecentRate
 from orchestrator.model.step import GhostAlter, step_key
 from orchestrator.mysql import copied
 from orchestrator.mysql.errno import ServerError
@@ -182,7 +183,7 @@ class CopyDriver:
         """Beat until it ends, or has to be ended. What is told is why, in case that the table shows no change."""
         clock, limits = self._site.clock, self._site.runbook.limits
         swap = CutOver(self._site, run, copying, self._replicas)
-        marked, waits_since, throttled_s = False, None, 0.0
+        marked, waits_since, throttled_s, rate = False, None, 0.0, RecentRate(0.0)
         began = last = clock.monotonic()
         while True:
             if end := run.ended():
@@ -205,7 +206,7 @@ class CopyDriver:
             marked = marked or (status is not None and put_mark(copying))
             now = clock.monotonic()
             throttled_s, last = (throttled_s + now - last if waits_since is not None else throttled_s), now
-            signal = beat(_progress(status, now - began, throttled_s))
+            signal = beat(_progress(status, now - began, throttled_s, rate))
             if not goes_on(signal):
                 return replace(stopping(signal), figures=swap.figures())
             run.wait(signal.kind is SignalKind.HOLD)
@@ -278,14 +279,13 @@ def _only_rebuilds(step: GhostAlter) -> bool:
     return not (step.columns or step.changes or step.indexes)
 
 
-def _progress(status: CopyStatus | None, elapsed_s: float, throttled_s: float) -> Progress:
+def _progress(status: CopyStatus | None, elapsed_s: float, throttled_s: float, rate: RecentRate) -> Progress:
     if status is None:
         return Progress(note="starting", elapsed_s=elapsed_s)
-    working_s = max(elapsed_s - throttled_s, 0.001)
     return Progress(
         done=status.copied_rows,
         total=max(status.total_rows, 0),
-        rate_per_s=status.copied_rows / working_s,
+        rate_per_s=rate.per_s(elapsed_s, status.copied_rows),
         note=status.note,
         throttled_s=round(throttled_s, 3),
         throttled_by=status.throttled_by,
