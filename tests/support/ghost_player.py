@@ -91,7 +91,7 @@ class Player:
             cursor.execute(f"CREATE TABLE {beside % 'gho'} LIKE {of}")
             cursor.execute(f"ALTER TABLE {beside % 'gho'} {called.alter}")
             for name in ("ghc", "ghk"):
-                cursor.execute(f"CREATE TABLE {beside % name} (id INT PRIMARY KEY)")
+                cursor.execute(f"CREATE TABLE {beside % name} (id INT PRIMARY KEY, value VARCHAR(64))")
             Path(called.postpone_cut_over_flag_file).touch()
             threading.Thread(target=self.serve, daemon=True).start()
             self.play()
