@@ -123,7 +123,8 @@ class Life:
                     key = (self._name, move.name)
                     self._longest[key] = max(self._longest.get(key, 0), tried.statements)
                 return True
-        self._judge(move, [f"it was not through after {_MOST_TRIES} tries"])
+        last = f"{tried.code} {tried.said}"
+        self._judge(move, [f"it was not through after {_MOST_TRIES} tries; the last ended with {last}"])
         return False
 
     def _moment(self, move: Move) -> Moment:
