@@ -70,7 +70,10 @@ class Finish:
             Drain(table=contract.table, poll_s=settings.poll_s),
             record.comparison("drift", settings.target_time_s),
         )
-        stands = mirror_of(facts).stands
+        mirror = mirror_of(facts)
+        stands = mirror.stands
+        # Where a part of it went already, by us, rows are not kept in step any more: nothing is left to be proven.
+        proven = record.mirror_goes and not mirror.intact
         take_down = RemoveMirror(
             table=contract.table,
             accepted=record.accepted,
@@ -78,7 +81,7 @@ class Finish:
             driver=settings.shadow,
         )
         return (
-            *(s for s in steps if stands and step_key(s) not in record.done_steps),
+            *(s for s in steps if stands and not proven and step_key(s) not in record.done_steps),
             *((take_down,) if stands else ()),
             *(() if "close-rollout" in record.done_steps else (CloseRollout(),)),
         )

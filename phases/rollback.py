@@ -79,7 +79,9 @@ class Rollback:
             ),
             *((record.comparison("drift", settings.target_time_s),) if compares else ()),
         )
-        waiting = tuple(s for s in steps if step_key(s) not in record.done_steps)
+        # As in finish: where a part of it went already, by us, all this was proven before.
+        proven = record.mirror_goes and not mirror_of(facts).intact
+        waiting = tuple(s for s in steps if not proven and step_key(s) not in record.done_steps)
         take_down = RemoveMirror(
             table=contract.table,
             accepted=record.accepted,

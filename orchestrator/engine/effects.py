@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.runbook import ShadowDriver
-from orchestrator.model.state import Record
+from orchestrator.model.state import REMOVING, Record
 from orchestrator.model.step import (
     AddCheck,
     AddColumns,
@@ -36,7 +36,11 @@ _SWEPT = ("drain", "fill:sweep", "soak", "prove-double-writes", "compare:drift")
 
 def intended(record: Record, step: Step) -> Record:
     """The record before the step is sent. From then on new columns may have been written, whatever becomes of us."""
-    return replace(record, intent=step, both_written=record.both_written or isinstance(step, OpenWrites))
+    steps = record.done_steps
+    if isinstance(step, RemoveMirror) and REMOVING not in steps:
+        steps = (*steps, REMOVING)
+    both = record.both_written or isinstance(step, OpenWrites)
+    return replace(record, intent=step, both_written=both, done_steps=steps)
 
 
 def failed(record: Record, step: Step) -> Record:

@@ -15,7 +15,7 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.source_drift import read_by_mappings, source_changes
-from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Event, EventKind, Record, State
+from orchestrator.model.state import FORWARD, GOES_BACK, REMOVING, ROLLBACK, Event, EventKind, Record, State
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -208,9 +208,9 @@ def resumed(record: Record, phase: str, last_percent: int) -> Record:
     """The record at the start of a visit to ``phase``: what an interrupted visit may keep, and what must be done again.
 
     Percent steps that passed are kept (the ramp goes on at the recorded step, through its gate), but for the last one:
-    the flag begins at 0 % again, and only that step brings it to where it is kept. A sweep is kept, its
-    soak is not. That finish took the mirror away is kept: nobody lost it. A backfill goes on from its positions; a new
-    one counts positions of its own (``walk``).
+    the flag begins at 0 % again, and only that step brings it to where it is kept. A sweep is kept, its soak is not.
+    That the mirror goes, or that finish took it away, is kept: nobody lost it. A backfill goes on from its positions; a
+    new one counts positions of its own (``walk``).
     """
     interrupted = _goes_on(record, phase)
     kept: tuple[str, ...] = ()
@@ -219,8 +219,10 @@ def resumed(record: Record, phase: str, last_percent: int) -> Record:
         kept = tuple(k for k in record.done_steps if k.startswith("set-percent:") and k != last)
     elif interrupted and phase == "shadow-write":
         kept = tuple(k for k in record.done_steps if k == "fill:sweep")
+    elif interrupted and phase == ROLLBACK:
+        kept = tuple(k for k in record.done_steps if k == REMOVING)
     elif interrupted and phase == "finish":
-        kept = tuple(k for k in record.done_steps if k == "remove-mirror")
+        kept = tuple(k for k in record.done_steps if k in (REMOVING, "remove-mirror"))
     fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
     done = record.done
     if phase == ROLLBACK:

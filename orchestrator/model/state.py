@@ -14,7 +14,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, TableName
-from orchestrator.model.step import Compare, Purpose, RemoveMirror, Step, Truth
+from orchestrator.model.step import Compare, Purpose, Step, Truth
 from orchestrator.model.value import Value
 
 SHADOW_WRITE = "shadow-write"
@@ -110,6 +110,8 @@ def _edges() -> tuple[Edge, ...]:
 EDGES: tuple[Edge, ...] = _edges()
 _TABLE = {(edge.before, edge.kind): edge for edge in EDGES}
 _MIRRORING = ("install-trigger", "raise-double-writes")
+# Among the steps that took effect from the moment in which the mirror's removal is meant: it goes in parts.
+REMOVING = "remove-mirror:begun"
 QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD, EventKind.STUCK})
 # While nothing but these comes, what is held goes on being held.
 _NO_STEP = QUIET_KINDS | {EventKind.STARTED, EventKind.SETTINGS_CHANGED}
@@ -217,7 +219,7 @@ class Record(Value, frozen=True):
     @property
     def mirror_goes(self) -> bool:
         """A step of ours takes the mirror down, or has: what is missing of it is not lost."""
-        return isinstance(self.intent, RemoveMirror) or "remove-mirror" in self.done_steps
+        return not {REMOVING, "remove-mirror"}.isdisjoint(self.done_steps)
 
     @property
     def truth(self) -> Truth:

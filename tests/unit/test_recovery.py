@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from orchestrator.model.state import FORWARD, State
 from orchestrator.model.state import Holder as StateHolder
 from orchestrator.model.step import Step, StepClass, step_key
 from orchestrator.model.verdict import ProblemKind, Verdict
+from orchestrator.ports import Beat
 from tests.support.world import Died, Stage
 
 
@@ -94,6 +96,36 @@ def test_a_finish_that_died_when_the_mirror_was_gone_is_finished_by_the_same_com
     stage.commands.finish(False, ())
     assert stage.record.state is State.FINISHED
     assert stage.driver.applied.count("remove-mirror") == 1
+
+
+@pytest.mark.parametrize("gone", [set(), {"insert"}, {"insert", "update"}])
+@pytest.mark.parametrize("verb", ["finish", "rollback"])
+def test_what_was_cut_while_the_mirror_went_in_parts_is_ended_by_the_same_command(verb: str, gone: set[str]) -> None:
+    """Also when the command lived on, and noted that it failed. What is left of the mirror keeps nothing in step, so
+    nothing is proven anew; a mirror that still stands whole goes only with new proof."""
+    stage = Stage()
+    for phase in FORWARD:
+        stage.commands.next(phase)
+    command = (
+        partial(stage.commands.finish, False, ()) if verb == "finish" else partial(stage.commands.rollback, "", ())
+    )
+    apply = stage.driver.apply
+
+    def cut(step: Step, beat: Beat) -> Outcome:
+        if step_key(step) != "remove-mirror":
+            return apply(step, beat)
+        stage.world.mirror -= gone
+        return Outcome(Result.FAILED, "the session was cut")
+
+    stage.driver.apply = cut  # type: ignore[method-assign]
+    with pytest.raises(PhaseFailed):
+        command()
+    stage.driver.apply = apply  # type: ignore[method-assign]
+    compared = stage.driver.applied.count("compare:drift")
+    command()
+    assert stage.record.state is (State.FINISHED if verb == "finish" else State.ROLLED_BACK)
+    assert stage.world.mirror == set()
+    assert stage.driver.applied.count("compare:drift") == compared + (0 if gone else 1)
 
 
 def test_a_mirror_that_somebody_took_down_during_finish_is_lost_all_the_same() -> None:
