@@ -15,7 +15,7 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.source_drift import read_by_mappings, source_changes
-from orchestrator.model.state import FORWARD, GOES_BACK, REMOVING, ROLLBACK, Event, EventKind, Record, State
+from orchestrator.model.state import FINISH, FORWARD, GOES_BACK, REMOVING, ROLLBACK, Event, EventKind, Record, State
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -134,7 +134,10 @@ class Entry:
 
     def drifted(self, record: Record, phase: str, facts: Facts) -> Sequence[Problem]:
         """Columns that the mappings read and that are not any more what the contract says of them or, where it says
-        nothing, what ddl found: somebody altered them between two stages."""
+        nothing, what ddl found: somebody altered them between two stages. At the end they are read no more: whether
+        rows hold is compared once again, and then they are somebody's own."""
+        if phase == FINISH:
+            return ()
         contract, shape = self._p.runbook.contract, facts.shape.value if facts.shape is not None else None
         begins = phase == FORWARD[0] and not _goes_on(record, phase)
         stood = contract.before.columns if contract.before is not None else () if begins else record.sources

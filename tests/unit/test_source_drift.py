@@ -22,7 +22,7 @@ from orchestrator.model.contract import (
 )
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.source_drift import read_by_mappings, source_changes
-from orchestrator.model.state import FORWARD
+from orchestrator.model.state import FORWARD, State
 from orchestrator.model.types import parse_type
 from tests.support.shapes import plain_shape
 from tests.support.world import OLD, Stage
@@ -122,3 +122,12 @@ def test_the_way_back_is_open_whatever_became_of_the_source_and_ddl_then_begins_
     stage.commands.rollback("", ())
     stage.commands.next("ddl")
     assert stage.record.sources == (stage.world.old,)
+
+
+def test_the_end_is_open_too() -> None:
+    stage = Stage()
+    for phase in FORWARD:
+        stage.commands.next(phase)
+    stage.world.old = replace(OLD, type=parse_type("bigint"))
+    stage.commands.finish(False, ())
+    assert stage.record.state is State.FINISHED
