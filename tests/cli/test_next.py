@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -98,8 +99,20 @@ def test_0_for_a_person_who_says_yes(here: Small) -> None:
 
 
 def test_ctrl_c_at_the_question_ends_the_command(here: Small) -> None:
+    """One that comes in the instant between the question and the reading of its answer is heard with the next."""
+    ended = threading.Event()
+
+    def again_and_again(process: subprocess.Popen[bytes]) -> None:
+        while not ended.wait(0.5) and process.poll() is None:
+            process.send_signal(signal.SIGINT)
+
+    def interrupts(process: subprocess.Popen[bytes], _: int) -> None:
+        process.send_signal(signal.SIGINT)
+        threading.Thread(target=again_and_again, args=(process,), daemon=True).start()
+
     with here.unchanged():
-        code, shown = typed(here.terminal, lambda process, _: process.send_signal(signal.SIGINT), "next")
+        code, shown = typed(here.terminal, interrupts, "next")
+        ended.set()
     assert code == 130, shown
 
 
