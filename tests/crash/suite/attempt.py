@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from orchestrator.app.wiring import App, Surroundings, build
@@ -54,10 +56,13 @@ class Child:
         times: LeaseTimes | None = None,
     ) -> None:
         self._status: int | None = None
+        # Where it stands, when it does not end.
+        self._stacks = os.fdopen(os.memfd_create("stacks"), "w+")
         self._reading, writing = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             os.close(self._reading)
+            faulthandler.register(signal.SIGUSR1, self._stacks)
             try:
                 _child(runbook, settings, verb, moment, writing, times)
             finally:
@@ -90,10 +95,17 @@ class Child:
 
         try:
             return wait_for(asked, _LONGEST_S, "the command ends")[1]
-        except AssertionError:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-            raise
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._ended_by_force()}") from None
+
+    def _ended_by_force(self) -> str:
+        os.kill(self.pid, signal.SIGUSR1)
+        with suppress(AssertionError):
+            wait_for(lambda: os.fstat(self._stacks.fileno()).st_size > 0, 5, "it says where it stands")
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self._stacks.seek(0)
+        return self._stacks.read()
 
 
 def attempt(runbook: Runbook, settings: ServerSettings, verb: Verb, moment: Moment | None) -> Attempt:

@@ -112,7 +112,11 @@ class Life:
         deaths = 0
         for _ in range(_MOST_TRIES):
             moment = self._moment(move) if deaths < self.MOST_DEATHS and self._rng.random() < 0.85 else None
-            tried = attempt(here.runbook, settings_of(self._pair.primary), move.verb(), moment)
+            try:
+                tried = attempt(here.runbook, settings_of(self._pair.primary), move.verb(), moment)
+            except AssertionError as error:
+                self._judge(move, [str(error)], moment)
+                return False
             self._tally.tries += 1
             if moment is not None and tried.struck:
                 deaths += 1
