@@ -26,6 +26,7 @@ from tests.support.within import Silent
 
 Verb = Callable[[App], str]
 _LONGEST_S = 100.0
+_MOST_SAID, _MOST_STRUCK = 8_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def _child(
 
     def tell(code: int, said: str) -> None:
         once.acquire()  # and kept: one account of one end
-        words = asdict(Attempt(code, said, blow.statements, blow.struck))
+        # A pipe that nobody reads before the end holds 64 KiB, and a record that is saved may be longer.
+        words = asdict(Attempt(code, said[-_MOST_SAID:], blow.statements, blow.struck[:_MOST_STRUCK]))
         os.write(writing, json.dumps(words).encode())
 
     blow = Blow(moment, lambda statement: tell(DIED, statement))
