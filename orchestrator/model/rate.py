@@ -9,10 +9,11 @@ _MARK_EVERY_S = 0.5
 
 
 class RecentRate:
-    """The rate over the last half minute, waits included. Holds one mark for each half second of it."""
+    """The rate over the last half minute, waits included. Times are seconds since the work began, when nothing was
+    done. Holds one mark for each half second."""
 
-    def __init__(self, now_s: float) -> None:
-        self._marks: deque[tuple[float, int]] = deque([(now_s, 0)])
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque([(0.0, 0)])
 
     def per_s(self, now_s: float, done: int) -> float:
         """Units per second, when ``done`` units are done at ``now_s``; 0 when no time has passed."""

@@ -52,6 +52,8 @@ _ALIASES = {
 }
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _BYTE_LIMITS = {"tiny": 255, "": 65_535, "medium": 16_777_215, "long": 4_294_967_295}
+# As many digits as the longest length of MySQL has.
+LENGTH = re.compile("[0-9]{1,10}")
 _TYPE = re.compile(
     r"^(?P<base>[a-z]+(?: precision)?)\s*(?:\((?P<args>.*)\))?\s*(?P<rest>[a-z ]*)$", re.IGNORECASE | re.DOTALL
 )

@@ -30,6 +30,8 @@ def read(text: str) -> tuple[Target, ...]:
         ("model A {\n id Int @id\n}\nmodel A {\n id Int @id\n}", 4, "A is there twice"),
         ("model A {\n id Int @id\n @@index([x])\n}", 3, "names x"),
         ("model A {\n id Int @id\n @@index()\n}", 3, "without fields"),
+        ("model A {\n id Int @id\n s String\n @@index([s(length: -5)])\n}", 4, "length: -5"),
+        (f"model A {{\n id Int @id\n s String\n @@index([s(length: {'9' * 5000})])\n}}", 4, "length: 999"),
         (
             "model A {\n id Int @id\n b B @relation(fields: [x], references: [id])\n}\nmodel B {\n id Int @id\n}",
             3,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from orchestrator.contract.ddl.cursor import LENGTH, Cursor
+from orchestrator.contract.ddl.cursor import Cursor
 from orchestrator.model.contract import Column, Default
-from orchestrator.model.types import ColumnType, Family, parse_type
+from orchestrator.model.types import LENGTH, ColumnType, Family, parse_type
 from orchestrator.mysql.tokens import TokenKind, string_value
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import NoReturn
 
 from orchestrator.contract.ddl.statements import Statement, Word, joined
 from orchestrator.model.contract import TableName
 from orchestrator.model.findings import FileFindings, Finding
+from orchestrator.model.types import LENGTH
 from orchestrator.mysql.tokens import Token, TokenKind, string_value
 
-# As many digits as the longest length of MySQL has.
-LENGTH = re.compile("[0-9]{1,10}")
 _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from orchestrator.contract.prisma.columns import Unreadable, column_name
 from orchestrator.contract.prisma.syntax import Argument, Attribute, Block, Call, Number, Value
 from orchestrator.model.contract import ForeignKey, Index, IndexPart, TableName
+from orchestrator.model.types import LENGTH
 from orchestrator.model.walking_key import PRIMARY
 
 _LONGEST_BYTES = 64
@@ -40,7 +41,7 @@ def _of_fields(model: Block, table: str) -> Iterator[tuple[Index, int]]:
             if attribute is None:
                 continue
             column = column_name(field)
-            parts = (_part(column, attribute.arguments),)
+            parts = (_part(column, attribute.arguments, attribute.line),)
             named = PRIMARY if name == "id" else _named(attribute, index_name(table, (column,), "_key"))
             yield Index(named, parts, unique=True), attribute.line
 
@@ -74,13 +75,15 @@ def _parts(model: Block, attribute: Attribute) -> Iterator[IndexPart]:
         field = model.field(value.name) if isinstance(value, Call) else None
         if field is None or not isinstance(value, Call):
             raise Unreadable(attribute.line, f"@@{attribute.name} names {_shown(value)}", f"a field of {model.name}")
-        yield _part(column_name(field), value.arguments)
+        yield _part(column_name(field), value.arguments, attribute.line)
 
 
-def _part(column: str, arguments: Sequence[Argument]) -> IndexPart:
+def _part(column: str, arguments: Sequence[Argument], line: int) -> IndexPart:
     said = {a.name: a.value for a in arguments}
     length, sort = said.get("length"), said.get("sort")
-    prefix = int(length.text) if isinstance(length, Number) and length.text.isdecimal() else None
+    if isinstance(length, Number) and not LENGTH.fullmatch(length.text):
+        raise Unreadable(line, f"length: {length.text[:20]}", "a whole number of at most ten digits")
+    prefix = int(length.text) if isinstance(length, Number) else None
     return IndexPart(column, prefix, descending=isinstance(sort, Call) and sort.name == "Desc")
 
 

@@ -183,7 +183,7 @@ class CopyDriver:
         """Beat until it ends, or has to be ended. What is told is why, in case that the table shows no change."""
         clock, limits = self._site.clock, self._site.runbook.limits
         swap = CutOver(self._site, run, copying, self._replicas)
-        marked, waits_since, throttled_s, rate = False, None, 0.0, RecentRate(0.0)
+        marked, waits_since, throttled_s, rate = False, None, 0.0, RecentRate()
         began = last = clock.monotonic()
         while True:
             if end := run.ended():

@@ -77,7 +77,7 @@ class Listening:
         self._waited_s: dict[str, float] = {}
         self._worded: dict[str, str] = {}
         self._rows = 0
-        self._rate = RecentRate(0.0)
+        self._rate = RecentRate()
         self.done = 0
         self.total = 0
         self.estimated = True
