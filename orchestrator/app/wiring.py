@@ -29,6 +29,7 @@ from orchestrator.drivers.rows.replica import ReplicaCompareDriver
 from orchestrator.drivers.shadow.double_writes import DoubleWriteProof, FlagMirrorDriver
 from orchestrator.drivers.shadow.trial import MirrorTrialDriver
 from orchestrator.drivers.shadow.triggers import TriggerDriver
+from orchestrator.drivers.telling import Telling
 from orchestrator.drivers.waiting import WaitDriver
 from orchestrator.engine import Commands, Parts
 from orchestrator.engine.judging import Judge
@@ -203,4 +204,5 @@ def _drivers(site: Site, observer: MysqlObserver, flags: Flags, gates: Gates) ->
     table |= dict.fromkeys(("soak", "catch-up", "drain", "quiet"), waiting)
     table |= dict.fromkeys(reads, RampDriver(site, flags, gates))
     table["ghost-alter"] = CopyDriver(site, ghost, replicas)
-    return table | {"fill": FillDriver(site), "compare": compare}
+    table |= {"fill": FillDriver(site), "compare": compare}
+    return {kind: Telling(driver) for kind, driver in table.items()}

@@ -17,7 +17,7 @@ import pytest
 
 from orchestrator.drivers.rows import FillDriver
 from orchestrator.drivers.rows.passes import Halt
-from orchestrator.errors import Fenced
+from orchestrator.errors import Fenced, ServerUnreachable
 from orchestrator.model.contract import TableName
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal, SignalKind
@@ -573,3 +573,18 @@ def test_the_largest_batch_fits_into_what_the_server_takes_and_is_named(primary:
     assert outcome.result is Result.DONE
     assert outcome.figures["retries"] == 0
     assert 10 < max(p.batch_rows for p in beat.seen) < 100
+
+
+def test_a_session_that_is_cut_before_it_is_set_up_is_a_server_out_of_reach(
+    primary: Server, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_up = Session.pin
+
+    def cut(session: Session, variable: str, value: str | int) -> None:
+        sql(primary, f"KILL {session.value('SELECT CONNECTION_ID()')}")
+        set_up(session, variable, value)
+
+    monkeypatch.setattr(Session, "pin", cut)
+    with pytest.raises(ServerUnreachable, match=r"filling .*orders: the server says (2006|2013|1927|4031)"):
+        run(primary, orders)
+    assert unfilled(primary, orders) == 1000

@@ -191,11 +191,11 @@ class FillDriver:
     @contextmanager
     def _session(self, step: Fill) -> Iterator[Session]:
         """A session of its own; what the server says that nobody expected becomes an error for the operator."""
-        with closing(self._open(step)) as session:
-            try:
+        try:
+            with closing(self._open(step)) as session:
                 yield session
-            except ServerError as error:
-                raise told(error, f"filling {step.table}") from error
+        except ServerError as error:
+            raise told(error, f"filling {step.table}") from error
 
     def _open(self, step: Fill) -> Session:
         """A batch waits for nothing of the application's; a single row, and the position, for a second at most."""
