@@ -90,7 +90,7 @@ def script(server: Server, text: str, database: str | None = None) -> None:
             pass
 
 
-def wait_for(predicate: Callable[[], T], deadline_s: float = 20.0, what: str = "") -> T:
+def wait_for(predicate: Callable[[], T | None], deadline_s: float = 20.0, what: str = "") -> T:
     """The first true answer of ``predicate``, asked every 20 ms; AssertionError after ``deadline_s``."""
     end = time.monotonic() + deadline_s
     while True:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -31,13 +31,15 @@ _MOST_SAID, _MOST_STRUCK = 8_000, 1_000
 
 @dataclass(frozen=True)
 class Attempt:
-    """``code``: the exit code of the command, DIED when the blow ended it. ``statements``: how many were sent;
-    ``struck``: the statement at the moment, "" when the command was over before it."""
+    """``code``: the exit code of the command, DIED when the blow ended it. ``statements``: how many were sent, and
+    ``sessions``: by which connections; ``struck``: the statement at the moment, "" when the command was over before
+    it."""
 
     code: int
     said: str
     statements: int
     struck: str
+    sessions: Collection[int] = ()
 
     @property
     def died(self) -> bool:
@@ -70,32 +72,46 @@ class Child:
                 os._exit(Exit.BUG)
         os.close(writing)
 
-    def asleep(self) -> bool:
-        """Wait until it stands still (True) or has ended (False)."""
-        status = self._waited(os.WUNTRACED)
+    def stopped(self, process: int) -> bool:
+        """Wait until ``process``, it or its wire, stands still (True) or the command has ended (False)."""
+
+        def asked() -> tuple[int, int] | None:
+            for one in {process, self.pid}:
+                gone, status = os.waitpid(one, os.WNOHANG | os.WUNTRACED)
+                if gone:
+                    return gone, status
+            return None
+
+        _, status = self._within(asked)
         if os.WIFSTOPPED(status):
             return True
         self._status = status
         return False
 
-    def wake(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
-
     def ended(self) -> Attempt:
         """Wait until it has ended."""
-        code = os.waitstatus_to_exitcode(self._waited(0) if self._status is None else self._status)
+        code = os.waitstatus_to_exitcode(self._waited() if self._status is None else self._status)
         with os.fdopen(self._reading, encoding="utf-8") as pipe:
             told = pipe.read()
-        words = json.loads(told) if told else {"code": code, "said": "it said nothing", "statements": 0, "struck": ""}
-        return Attempt(**words)
+        return Attempt(**json.loads(told)) if told else Attempt(code, "it said nothing", 0, "")
 
-    def _waited(self, options: int) -> int:
+    def over(self) -> bool:
+        """Whether it has ended by now."""
+        if self._status is None:
+            gone, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = status if gone else None
+        return self._status is not None
+
+    def _waited(self) -> int:
         def asked() -> tuple[int, int] | None:
-            gone, status = os.waitpid(self.pid, os.WNOHANG | options)
+            gone, status = os.waitpid(self.pid, os.WNOHANG)
             return (gone, status) if gone else None
 
+        return self._within(asked)[1]
+
+    def _within(self, asked: Callable[[], tuple[int, int] | None]) -> tuple[int, int]:
         try:
-            return wait_for(asked, _LONGEST_S, "the command ends")[1]
+            return wait_for(asked, _LONGEST_S, "the command ends")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._ended_by_force()}") from None
 
@@ -127,7 +143,8 @@ def _child(
     def tell(code: int, said: str) -> None:
         once.acquire()  # and kept: one account of one end
         # A pipe that nobody reads before the end holds 64 KiB, and a record that is saved may be longer.
-        words = asdict(Attempt(code, said[-_MOST_SAID:], blow.statements, blow.struck[:_MOST_STRUCK]))
+        told = Attempt(code, said[-_MOST_SAID:], blow.statements, blow.struck[:_MOST_STRUCK], [*blow.sessions])
+        words = asdict(told)
         os.write(writing, json.dumps(words).encode())
 
     blow = Blow(moment, lambda statement: tell(DIED, statement))

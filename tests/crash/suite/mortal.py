@@ -24,11 +24,12 @@ DIED = 99
 
 class Victim(Enum):
     """TOOL: the whole process ends without any farewell. CONNECTION: the socket under one session is cut. SLEEPER: the
-    whole process stands still until somebody wakes it."""
+    whole process stands still until somebody wakes it. WIRE: its way to the server stands still, and it does not."""
 
     TOOL = "tool"
     CONNECTION = "connection"
     SLEEPER = "sleeper"
+    WIRE = "wire"
 
 
 class Edge(Enum):
@@ -41,25 +42,27 @@ class Edge(Enum):
 
 @dataclass(frozen=True)
 class Moment:
-    """``statement`` counts from 1; one that is never reached harms nobody."""
+    """``statement`` counts from 1; one that is never reached harms nobody. ``wire``: the process of it."""
 
     victim: Victim
     edge: Edge
     statement: int
+    wire: int = 0
 
     def __str__(self) -> str:
         return f"{self.victim.value} {self.edge.value} statement {self.statement}"
 
 
 class Blow:
-    """Arms this process. ``statements``: how many were sent so far; ``struck``: the statement at the moment, once it
-    came; ``last_words`` is called with it before the process ends."""
+    """Arms this process. ``statements``: how many were sent so far; ``sessions``: the connections by which;
+    ``struck``: the statement at the moment, once it came; ``last_words`` is called with it before the process ends."""
 
     def __init__(self, moment: Moment | None, last_words: Callable[[str], None]) -> None:
         self._moment = moment
         self._last_words = last_words
         self._count = itertools.count(1)
         self.statements = 0
+        self.sessions = set[int]()
         self.struck = ""
         self._query = Connection.query
         blow = self
@@ -71,6 +74,7 @@ class Blow:
 
     def _sent(self, connection: Any, sql: str, unbuffered: bool) -> Any:
         self.statements = number = next(self._count)
+        self.sessions.add(connection.thread_id())
         if self._moment is None or number != self._moment.statement:
             return self._query(connection, sql, unbuffered)
         self.struck = sql if isinstance(sql, str) else bytes(sql).decode(errors="replace")
@@ -90,12 +94,15 @@ class Blow:
         return self._query(connection, sql, unbuffered)
 
     def _strike(self, connection: Any) -> None:
-        match self._moment.victim if self._moment is not None else None:
+        assert self._moment is not None
+        match self._moment.victim:
             case Victim.TOOL:
                 self._last_words(self.struck)
                 os._exit(DIED)
             case Victim.SLEEPER:
                 os.kill(os.getpid(), signal.SIGSTOP)
+            case Victim.WIRE:
+                os.kill(self._moment.wire, signal.SIGSTOP)
             case Victim.CONNECTION:
                 with suppress(OSError):
                     connection._sock.shutdown(socket.SHUT_RDWR)
