@@ -14,6 +14,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
 from orchestrator.model.types import ColumnType, Family
 from orchestrator.mysql import quote
+from orchestrator.mysql.json_text import loses
 from orchestrator.mysql.kinds import UTF8MB4, Kind
 
 _EXACT_IN_DOUBLE = 2**53
@@ -27,12 +28,14 @@ class Fit(Struct, frozen=True):
     """``value`` as the column takes it, and what must hold so that it is stored unchanged.
 
     ``implied``: a column that is equal to ``value`` shows by itself that the tests hold, and computing ``value`` never
-    raises; else the tests come first.
+    raises; else the tests come first. ``loses``: SQL 0 or 1, where the tests hold: the source says more than ``value``
+    does, though the server calls it the same; None when it never does.
     """
 
     value: str
     tests: tuple[str, ...] = ()
     implied: bool = True
+    loses: str | None = None
 
 
 def fit(sql: str, kind: Kind, target: Column, what: str) -> Fit:
@@ -272,7 +275,7 @@ def _json(sql: str, kind: Kind, target: Column) -> Fit | None:
     if kind.family is not Family.TEXT:
         return None
     document = _utf8(sql, kind)
-    return Fit(f"CAST({document} AS JSON)", (f"JSON_VALID({document})",), implied=False)
+    return Fit(f"CAST({document} AS JSON)", (f"JSON_VALID({document})",), implied=False, loses=loses(document))
 
 
 _RULES: dict[Family, Callable[[str, Kind, Column], Fit | None]] = {

@@ -169,6 +169,11 @@ class DerivedSql(Struct, frozen=True):
         """As of a pair; what is filled once may hold anything."""
         return _other_form(self.forward, ref) if self.follows else None
 
+    def lossy(self, ref: Ref) -> str | None:
+        """SQL 0 or 1: it holds, and its source says more than f gives; None where f loses nothing."""
+        loses = self.forward.loses(ref)
+        return None if loses is None else f"IF({self.forward.equals(ref)}, {loses}, 0)"
+
     def mismatch_class(self, ref: Ref, relation: Truth) -> str:
         """SQL that names the class of mismatch, NULL when there is none; the same under both relations."""
         stale = [(self.unset.now(ref), "'derived-empty'"), ("1", "'stale'")]

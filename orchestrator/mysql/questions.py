@@ -57,22 +57,23 @@ def drift_question(relation: Relation, mode: Truth) -> Question:
 
 
 def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invariant]) -> Question:
-    """Drift and the contract's invariants; what corresponds one way only, and JSON in another form, is counted. A NULL
-    invariant holds."""
+    """Drift and the contract's invariants; what corresponds one way only, what lost something as JSON, and JSON in
+    another form, is counted. A NULL invariant holds."""
     drift = drift_question(relation, mode)
     broken, classes = _broken(invariants)
     two_way = [p for p in relation.pairs if not p.back_follows]
     # A pair that goes back whenever it holds is one-way only where it corresponds without holding.
     one_way = two_way if mode == "old-is-truth" else [p for p in relation.pairs if not p.is_copy]
     lossy = tuple((LOSSY, p.name, p.lossy(ref, mode)) for p in one_way)
+    lost = tuple((LOSSY, d.name, sql) for d in relation.derived if (sql := d.lossy(ref)) is not None)
     wrong = some([drift.wrong, *broken])
     formed = tuple((OTHER_FORM, m.name, sql) for m in relation.mappings if (sql := m.other_form(ref)) is not None)
-    noted = lossy + formed
+    noted = lossy + lost + formed
     fine = every(
         [
             relation.holds(ref),
             *(p.goes_back(ref) for p in two_way),
-            *(f"NOT ({sql})" for _, _, sql in formed),
+            *(f"NOT ({sql})" for _, _, sql in lost + formed),
             *(f"NOT ({sql})" for sql in broken),
         ]
     )

@@ -58,6 +58,10 @@ class Rule(Protocol):
         """
         ...
 
+    def loses(self, ref: Ref) -> str | None:
+        """SQL 0 or 1, where it is ``ok``: the source says more than f gives; None when it never does."""
+        ...
+
     def loss_name(self, ref: Ref) -> str:
         """SQL text that names a value of the source that this direction cannot carry."""
         ...
@@ -138,6 +142,9 @@ class ConversionRule(Struct, frozen=True):
             return both(ok, f"{value} IS NOT NULL"), value
         return f"ISNULL({value}) IN (0, 1)" if ok is None and self.may_raise else ok, value
 
+    def loses(self, ref: Ref) -> str | None:
+        return self.fitted(ref).loses
+
     def loss_name(self, ref: Ref) -> str:
         return "'lossy'"
 
@@ -201,6 +208,10 @@ class MapRule(Struct, frozen=True):
         """What is not known, or does not fit, leaves the target's own value."""
         target = ref(self.target.name)
         return None if self.target.null else f"{target} IS NOT NULL", self.or_else(ref, read(self.target, target))
+
+    def loses(self, ref: Ref) -> str | None:
+        copied = None if self.rest is None else self.rest.loses(ref)
+        return None if copied is None else f"IF({self._named(ref)}, 0, {copied})"
 
     def loss_name(self, ref: Ref) -> str:
         return f"CONVERT({read(self.source, ref(self.source.name))} USING utf8mb4)"
