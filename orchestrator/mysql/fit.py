@@ -14,6 +14,7 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
 from orchestrator.model.types import ColumnType, Family
 from orchestrator.mysql import quote
+from orchestrator.mysql.charsets import byte_collation, readable, utf8, wide
 from orchestrator.mysql.json_text import loses
 from orchestrator.mysql.kinds import UTF8MB4, Kind
 
@@ -177,24 +178,12 @@ def _text_of_text(sql: str, kind: Kind, target: Column) -> Fit:
     if type_.byte_limit is not None and (widest is None or not same_set or widest > type_.byte_limit):
         tests.append(f"LENGTH({value}) <= {type_.byte_limit}")
     if type_.base == "char" and not kind.base.startswith("char("):
-        tests.append(f"RIGHT({sql}, 1) COLLATE {_bin(kind.charset)} <> ' '")
+        tests.append(f"RIGHT({sql}, 1) COLLATE {byte_collation(kind.charset)} <> ' '")
     narrower = not same_set and charset != UTF8MB4
     if narrower:
-        tests.append(f"CONVERT({value} USING utf8mb4) COLLATE utf8mb4_0900_bin = {_wide(sql, kind)}")
-    return Fit(value, tuple(tests), implied=not narrower)
-
-
-def _bin(charset: str) -> str:
-    return "utf8mb4_0900_bin" if charset == UTF8MB4 else f"{charset}_bin"
-
-
-def _wide(sql: str, kind: Kind) -> str:
-    """As utf8mb4, compared byte by byte with what says so."""
-    return f"{_utf8(sql, kind)} COLLATE utf8mb4_0900_bin"
-
-
-def _utf8(sql: str, kind: Kind) -> str:
-    return sql if kind.charset == UTF8MB4 else f"CONVERT({sql} USING utf8mb4)"
+        tests.append(f"CONVERT({value} USING utf8mb4) COLLATE utf8mb4_0900_bin = {wide(sql, kind)}")
+    comes_back = () if same_set else readable(sql, kind)
+    return Fit(value, (*tests, *comes_back), implied=not (narrower or comes_back))
 
 
 def _label(sql: str, kind: Kind, target: Column) -> Fit | None:
@@ -208,7 +197,7 @@ def _label(sql: str, kind: Kind, target: Column) -> Fit | None:
     elif kind.labels and kind.base != "set" and set(kind.labels) <= set(target.type.labels):
         return Fit(sql)
     labels = ", ".join(quote.literal(label) for label in target.type.labels)
-    return Fit(sql, (f"{_wide(sql, kind)} IN ({labels})",))
+    return Fit(sql, (f"{wide(sql, kind)} IN ({labels})",))
 
 
 def _bytes(sql: str, kind: Kind, target: Column) -> Fit | None:
@@ -274,8 +263,9 @@ def _json(sql: str, kind: Kind, target: Column) -> Fit | None:
         return Fit(sql)
     if kind.family is not Family.TEXT:
         return None
-    document = _utf8(sql, kind)
-    return Fit(f"CAST({document} AS JSON)", (f"JSON_VALID({document})",), implied=False, loses=loses(document))
+    document = utf8(sql, kind)
+    tests = (f"JSON_VALID({document})", *readable(sql, kind))
+    return Fit(f"CAST({document} AS JSON)", tests, implied=False, loses=loses(document))
 
 
 _RULES: dict[Family, Callable[[str, Kind, Column], Fit | None]] = {

@@ -165,6 +165,65 @@ def test_b24_latin1_text_comes_as_the_same_characters(primary: Server, schema: s
         assert here.verify().result is Result.DONE
 
 
+ALL_BYTES = (
+    "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20) CHARACTER SET {0} NOT NULL); INSERT INTO t"
+    " WITH RECURSIVE n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 255)"
+    " SELECT i, CONVERT(UNHEX(LPAD(HEX(i), 2, '0')) USING {0}) FROM n"
+)
+
+
+def test_b24_every_byte_of_latin1_comes_back(primary: Server, schema: str) -> None:
+    """Those that CP1252 leaves open (81, 8D, 8F, 90, 9D) too: the server takes them for U+0081 and so on."""
+    with case(
+        primary, schema, ALL_BYTES.format("latin1"), new_column("s_n", "varchar(20)"), copied("s_n", "s")
+    ) as here:
+        assert here.problems() == []
+        assert here.fill(1000).result is Result.DONE
+        assert here.on.all("CONVERT(s_n USING latin1) = BINARY s") == [1] * 256
+        assert here.on.all("HEX(s_n)")[0x81:0x9E:12] == ["C281", "C28D", "E284A2"]
+        assert here.verify().evidence == ()
+
+
+def test_b24_bytes_that_stand_for_no_character_are_named_by_key_and_never_written(primary: Server, schema: str) -> None:
+    """The server reads them as '?', which would compare equal to a '?' that was written."""
+    ddl = (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20) CHARACTER SET greek);"
+        " INSERT INTO t VALUES (1, 0xE1), (2, 0xFF), (3, 0x3F), (4, 0xE1AE)"
+    )
+    with case(primary, schema, ddl, new_column("s_n", "varchar(20)"), copied("s_n", "s")) as here:
+        assert sorted(here.keys()) == [("2",), ("4",)]
+        here.refuses([("'?'", 1, "unfit"), ("'α?'", 1, "unfit")])
+        script(primary, "UPDATE t SET s_n = CONVERT(s USING utf8mb4)", schema)
+        assert here.verify().evidence == (("unfit", "s ↔ s_n", "2", "2", "4"),)
+        script(primary, "DELETE FROM t WHERE id IN (2, 4)", schema)
+        assert here.verify().result is Result.DONE
+
+
+def test_b24_characters_that_latin1_lacks_are_named_by_key_and_never_written_as_question_marks(
+    primary: Server, schema: str
+) -> None:
+    ddl = (
+        "SET NAMES utf8mb4; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20));"
+        " INSERT INTO t VALUES (1, 'é€?'), (2, '😀'), (3, 'Ā'), (4, _utf8mb4 0xC293), (5, _utf8mb4 0xC281)"
+    )
+    with case(primary, schema, ddl, new_column("s_n", "varchar(20)", charset="latin1"), copied("s_n", "s")) as here:
+        assert sorted(here.keys()) == [("2",), ("3",), ("4",)]
+        here.refuses([("'\\x93' (0xc293)", 1, "unfit"), ("'Ā'", 1, "unfit"), ("'😀'", 1, "unfit")])
+
+
+def test_b24_bytes_that_were_decoded_twice_are_mended_by_a_rule_that_says_so(primary: Server, schema: str) -> None:
+    """What is no UTF-8 then is named by key."""
+    ddl = (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20) CHARACTER SET latin1);"
+        " INSERT INTO t VALUES (1, 0x93A0E9), (2, 0xC3A9), (3, 'plain')"
+    )
+    rule = derived("s_n", "CONVERT(CAST(s AS BINARY) USING utf8mb4)")
+    with case(primary, schema, ddl, new_column("s_n", "varchar(20)"), rule) as here:
+        assert (here.keys(), [problem for _, _, problem in here.problems()]) == ([("1",)], ["unmapped"])
+        script(primary, "DELETE FROM t WHERE id = 1", schema)
+        here.passes("s_n", ["é", "plain"])
+
+
 def test_b25_a_target_of_three_bytes_refuses_what_needs_four(primary: Server, schema: str) -> None:
     ddl = "SET NAMES utf8mb4; CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20)); INSERT INTO t VALUES (1,'a'),(2,'😀')"
     column = new_column("s_n", "varchar(20)", charset="utf8mb3")

@@ -55,7 +55,8 @@ class Mirrored:
         for column in self.contract.columns:
             default = "" if column.default is None else f" NOT NULL DEFAULT {quote.text(column.default.text)}"
             name = quote.name(column.name)
-            self.session.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {column.type}{default}")
+            charset = f" CHARACTER SET {column.charset}" if column.charset else ""
+            self.session.execute(f"ALTER TABLE {self.table} ADD COLUMN {name} {column.type}{charset}{default}")
 
     def mirror(self) -> Relation:
         relation = self.relation()
