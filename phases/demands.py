@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
-from orchestrator.model.facts import SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape
+from orchestrator.model.facts import NULLS, SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape, ValueCount
 from orchestrator.model.missing import correct, there_is_no
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import compare_shape
@@ -173,26 +173,43 @@ def _named(clause: str, columns: Sequence[str]) -> Sequence[str]:
 
 
 def value_problems(facts: Facts) -> Sequence[Problem]:
-    """Every value that exists is known to its mapping and fits, and no column that was there holds somebody's data."""
+    """Every value that exists is known to its mapping and fits, no column that was there holds somebody's data, and
+    what the contract promises of a row holds for those that are there."""
     reading = facts.values
     if reading is None or reading.value is None:
         return ()
-    return tuple(
-        _runbook(
-            "column-in-use",
-            f"{v.mapping} holds {v.value} in {v.rows} rows (keys {' '.join(v.keys)}), and no step of ours added it",
-            "a column that was there holds NULL, its default, or what the mapping gives: all else is somebody's",
-            "name the new column otherwise; or, when nobody needs the values, set them to NULL or the default first",
-        )
-        if v.problem == SOMEBODYS
-        else _runbook(
-            "unmapped-value" if v.problem == "unmapped" else "unfit-value",
-            f"{v.mapping}: {v.value} is {v.problem} in {v.rows} rows (keys {' '.join(v.keys)})",
-            "every value that exists is mapped and fits the new column",
-            "add it to values, or say match: collation, or unmapped: keep; or widen the new column",
-        )
-        for v in reading.value.problems
+    scan = reading.value
+    least = "" if scan.complete else f"at least (the first {scan.rows_scanned} of the table were looked at) "
+    return tuple(_value_problem(v, f"in {least}{v.rows} rows (keys {' '.join(v.keys)})") for v in scan.problems)
+
+
+# By what is wrong with it: the rule, what was seen, what is expected, what to do.
+_VALUES = {
+    SOMEBODYS: (
+        "column-in-use",
+        "{of} holds {value} {where}, and no step of ours added it",
+        "a column that was there holds NULL, its default, or what the mapping gives: all else is somebody's",
+        "name the new column otherwise; or, when nobody needs the values, set them to NULL or the default first",
+    ),
+    NULLS: (
+        "null-in-not-null",
+        "{of} is NULL {where}, and the contract says NOT NULL",
+        "a column that may be NULL stays so: no value is made up for these rows, and nobody's NULL is refused",
+        "add a column of another name that is NOT NULL and has a default, and a mapping into it that says what NULL"
+        " becomes (null_value)",
+    ),
+}
+
+
+def _value_problem(found: ValueCount, where: str) -> Problem:
+    rule, seen_text, expected, next_ = _VALUES.get(found.problem) or (
+        "unmapped-value" if found.problem == "unmapped" else "unfit-value",
+        "{of}: {value} is {problem} {where}",
+        "every value that exists is mapped and fits the new column",
+        "add it to values, or say match: collation, or unmapped: keep; or widen the new column",
     )
+    said = seen_text.format(of=found.mapping, value=found.value, problem=found.problem, where=where)
+    return _runbook(rule, said, expected, next_)
 
 
 def _runbook(rule: str, seen_text: str, expected: str, next_: str) -> Problem:

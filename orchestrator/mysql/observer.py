@@ -243,11 +243,15 @@ class MysqlObserver:
         return self._relation[1]
 
     def _read_values(self, session: Session) -> ValueScan:
+        from orchestrator.mysql.promised import promised_problems
         from orchestrator.mysql.scan import Reach, scan_values
+        from orchestrator.mysql.values import foreign_problems
 
-        shape = self._present(session)
+        shape, contract = self._present(session), self._site.runbook.contract
+        relation = self._relation_of(session, shape)
+        also = (*foreign_problems(relation, self._not_ours(shape)), *promised_problems(contract, shape))
         reach = Reach(_VALUES_MAX_ROWS, _VALUES_MAX_S, self._site.clock)
-        return scan_values(self._scans(), self._relation_of(session, shape), shape, reach, self._not_ours(shape))
+        return scan_values(self._scans(), relation, shape, reach, also)
 
     def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
         """Columns of the contract that were there before ddl; none once it is done, when the application may use

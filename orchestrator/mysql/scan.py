@@ -21,7 +21,7 @@ from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.rows import estimate, estimate_of
-from orchestrator.mysql.values import ValueTally, add_values, foreign_problems, unwritable_problems
+from orchestrator.mysql.values import Problem, ValueTally, add_values, unwritable_problems
 from orchestrator.ports import Clock
 
 TARGET_S = 0.08
@@ -41,14 +41,13 @@ class Reach(Struct, frozen=True):
 
 
 def scan_values(
-    session: Session, relation: Relation, shape: Shape, reach: Reach, not_ours: Sequence[Column] = ()
+    session: Session, relation: Relation, shape: Shape, reach: Reach, also: Sequence[Problem] = ()
 ) -> ValueScan:
-    """Old values within ``reach`` that no mapping knows or that do not fit; and values in ``not_ours``, new columns
-    that no step of ours added, that only somebody else can have put there.
+    """Old values within ``reach`` that no mapping knows or that do not fit, and what ``also`` asks of every row.
 
     Works before the new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
     """
-    problems = (*unwritable_problems(relation, shape), *foreign_problems(relation, not_ours))
+    problems = (*unwritable_problems(relation, shape), *also)
     tally = ValueTally()
     if not problems:
         return ValueScan(0, True, ())

@@ -138,10 +138,46 @@ def test_b47_a_not_null_column_without_default_is_refused(ground: Ground) -> Non
     assert "leave out null: false" in said
 
 
-def test_b48_null_to_not_null_is_refused_and_no_value_is_invented(ground: Ground) -> None:
-    ground.make("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) NULL); INSERT INTO t VALUES (1, NULL)")
-    rules, _ = ground.refused("t", "  changes: [{name: v, type: varchar(20), null: false}]")
-    assert rules == {"not-a-widening"}
+MADE = "{name: created, type: datetime(3), null: false, default: now(3)}"
+
+
+@pytest.mark.parametrize(
+    ("contract", "rule"),
+    [
+        (f"  changes: [{MADE}]\n  allow_rebuild: small", "not-a-widening"),
+        (f"  columns: [{MADE}]", "exists-otherwise"),
+    ],
+)
+def test_b48_null_to_not_null_is_refused_with_the_count_and_no_value_is_invented(
+    ground: Ground, contract: str, rule: str
+) -> None:
+    """B48: REFUSE while NULLs exist (count shown); never invent values. However it is written; and without NULLs too:
+    an application that writes one would get 1048."""
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, created DATETIME(3) NULL)")
+    ground.make("INSERT INTO t VALUES (1, NOW(3)), (2, NULL), (7, NULL)")
+    rules, _ = ground.refused("t", contract)
+    assert {rule, "null-in-not-null"} <= rules
+    with ground.app("t", contract, "phases: {ddl: {engine: gh-ost}}") as app:
+        told = [p for p in app.planner.plan("ddl").problems if p.rule == "null-in-not-null"]
+    assert [p.seen for p in told] == [
+        "column created is NULL in 2 rows (keys 2 7), and the contract says NOT NULL",
+    ]
+    assert "null_value" in told[0].next
+    ground.make("DELETE FROM t WHERE created IS NULL")
+    rules, _ = ground.refused("t", contract)
+    assert rule in rules
+    assert "null-in-not-null" not in rules
+
+
+def test_b48_the_way_that_is_offered_says_what_null_becomes(ground: Ground) -> None:
+    """B48: a new column that is NOT NULL, filled by a mapping."""
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) NULL); INSERT INTO t VALUES (1, NULL), (2, 'x')")
+    column = "  columns: [{name: w, type: varchar(9), null: false, default: none}]"
+    values = "values: {x: x}, null_value: none, unmapped: keep"
+    with ground.app("t", column, f"mappings: [{{old: v, new: w, forward: {{{values}}}, follows: true}}]") as app:
+        app.commands.next("ddl")
+        app.commands.next("backfill")
+    assert sql(ground.server, f"SELECT v, w FROM {ground.schema}.t ORDER BY id") == [(None, "none"), ("x", "x")]
 
 
 def test_b97_names_with_blanks_quotes_and_percent_signs_walk_through_ddl_backfill_and_mirror(ground: Ground) -> None:

@@ -9,6 +9,7 @@ from orchestrator.model.facts.reading import Need, Reading
 from orchestrator.model.facts.replicas import ReplicaFacts
 from orchestrator.model.facts.scans import (
     DROPPED,
+    NULLS,
     SOMEBODYS,
     DriftFacts,
     MeterFacts,
@@ -22,6 +23,7 @@ from orchestrator.model.facts.shape import Dependent, RowVersions, Shape, SizeFa
 
 __all__ = [
     "DROPPED",
+    "NULLS",
     "SOMEBODYS",
     "BlockerKind",
     "Dependent",

@@ -6,10 +6,13 @@ from msgspec import Struct
 
 # The problem of a new column's value that neither the mapping nor the default explains.
 SOMEBODYS = "somebody's"
+# The problem of a NULL in a column of which the contract says NOT NULL.
+NULLS = "NULL, where the contract says NOT NULL"
 
 
 class ValueCount(Struct, frozen=True):
-    """One live value of an old column that a mapping does not know or that does not fit; keys are readable text."""
+    """One live value that stands in the contract's way, and in how many rows; keys are readable text. ``mapping``: the
+    mapping that does not know it or whose new column cannot hold it, or what else is in question."""
 
     mapping: str
     value: str
