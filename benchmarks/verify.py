@@ -76,7 +76,7 @@ def measured(session: Session, rows: int) -> Sequence[Figure]:
     try:
         relation = load_relation(session, contract(_TABLE), shape)
         wrong = drift_question(relation, "old-is-truth").wrong
-        fine = verify_question(relation, "old-is-truth", contract(_TABLE).invariants).fine
+        fine = verify_question(relation, "old-is-truth", contract(_TABLE)).fine
         raw_count, plain_count = (f"SELECT COUNT(*) FROM {_TABLE} AS t WHERE {w}" for w in (f"NOT ({fine})", wrong))
         raw_digest = span_digest(key_space(shape), Span(), shape.columns)
         ours, count, plain, digest, one = interleaved(

@@ -7,7 +7,18 @@ from typing import TypeVar
 
 from orchestrator.errors import Held
 from orchestrator.model.chooser import Ground
-from orchestrator.model.facts import NULLS, SOMEBODYS, Facts, FlagFacts, MirrorFacts, Reading, Shape, ValueCount
+from orchestrator.model.facts import (
+    BROKEN,
+    NULLS,
+    SOMEBODYS,
+    UNTRIED,
+    Facts,
+    FlagFacts,
+    MirrorFacts,
+    Reading,
+    Shape,
+    ValueCount,
+)
 from orchestrator.model.missing import correct, there_is_no
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import compare_shape
@@ -139,13 +150,15 @@ def key_problems(facts: Facts) -> Sequence[Problem]:
 def constraint_problems(runbook: Runbook, facts: Facts) -> Sequence[Problem]:
     """The mirror writes both columns of a pair: no constraint of the live table may fail, or delete, because of that.
 
-    Indexes and keys of the contract itself are judged when the file is linted. Waived as ``partner-constrained``.
+    Indexes and keys of the contract itself are judged when the file is linted, and its CHECKs are not enforced. Waived
+    as ``partner-constrained``.
     """
     shape = facts.shape.value if facts.shape is not None else None
     if shape is None or runbook.waived(_PARTNER):
         return ()
     contract = runbook.contract
     ours = {i.name.lower() for i in contract.indexes} | {f.name.lower() for f in contract.foreign_keys}
+    ours |= {c.name.lower() for c in contract.checks}
     held: list[tuple[str, str, Sequence[str]]] = [
         (f"the unique index {i.name}", i.name, i.columns) for i in shape.indexes if i.unique
     ]
@@ -197,6 +210,18 @@ _VALUES = {
         "a column that may be NULL stays so: no value is made up for these rows, and nobody's NULL is refused",
         "add a column of another name that is NOT NULL and has a default, and a mapping into it that says what NULL"
         " becomes (null_value)",
+    ),
+    BROKEN: (
+        "check-broken",
+        "{of} would be broken by {value} {where}, as the mappings fill them",
+        "a CHECK that holds for every row that exists, so that it can be enforced once verify has passed",
+        "mend the rows, change the mapping so that its values hold, or leave the CHECK to a later contract",
+    ),
+    UNTRIED: (
+        "check-untried",
+        "{of} cannot be tried on the rows that exist: {value}",
+        "a condition over one row that gives the same whoever asks, and that raises on none",
+        "write the CHECK so, or leave it to a later contract",
     ),
 }
 

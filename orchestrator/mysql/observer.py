@@ -56,8 +56,6 @@ LOOK_TIMEOUT_S = 5.0
 # A dead session shows at once and is worth another; a server that let us wait for an answer would do so again.
 _AT_ONCE_S = 1.0
 _KEPT_S = 5.0  # disk and shape change slowly
-_VALUES_MAX_ROWS = 2_000_000
-_VALUES_MAX_S = 30.0
 _BY_RECORD = frozenset({Need.SERVER, Need.MIRROR, Need.FLAG})
 ReadRecord = Callable[[], Record | None]
 _SILENTLY_EMPTY = "without the TRIGGER privilege the server shows no trigger"
@@ -243,15 +241,11 @@ class MysqlObserver:
         return self._relation[1]
 
     def _read_values(self, session: Session) -> ValueScan:
-        from orchestrator.mysql.promised import promised_problems
-        from orchestrator.mysql.scan import Reach, scan_values
-        from orchestrator.mysql.values import foreign_problems
+        from orchestrator.mysql.promised import scan_promised
 
         shape, contract = self._present(session), self._site.runbook.contract
-        relation = self._relation_of(session, shape)
-        also = (*foreign_problems(relation, self._not_ours(shape)), *promised_problems(contract, shape))
-        reach = Reach(_VALUES_MAX_ROWS, _VALUES_MAX_S, self._site.clock)
-        return scan_values(self._scans(), relation, shape, reach, also)
+        relation, not_ours = self._relation_of(session, shape), self._not_ours(shape)
+        return scan_promised(self._scans(), relation, contract, shape, self._site.clock, not_ours)
 
     def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
         """Columns of the contract that were there before ddl; none once it is done, when the application may use

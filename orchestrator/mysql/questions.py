@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from orchestrator.model.contract import Column, Invariant
+from orchestrator.model.contract import Column, Contract, Invariant
 from orchestrator.model.facts import DROPPED
 from orchestrator.model.step import Truth
 from orchestrator.mysql import quote
@@ -56,11 +56,11 @@ def drift_question(relation: Relation, mode: Truth) -> Question:
     return Question(f"NOT ({fine})", classes)
 
 
-def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invariant]) -> Question:
-    """Drift and the contract's invariants; what corresponds one way only, what lost something as JSON, and JSON in
-    another form, is counted. A NULL invariant holds."""
+def verify_question(relation: Relation, mode: Truth, contract: Contract) -> Question:
+    """Drift, the contract's invariants and its CHECKs, which no server enforces yet; what corresponds one way only,
+    what lost something as JSON, and JSON in another form, is counted. A condition that is NULL holds."""
     drift = drift_question(relation, mode)
-    broken, classes = _broken(invariants)
+    broken, classes = _broken([*_classed(contract.invariants), *((f"check:{c.name}", c.sql) for c in contract.checks)])
     two_way = [p for p in relation.pairs if not p.back_follows]
     # A pair that goes back whenever it holds is one-way only where it corresponds without holding.
     one_way = two_way if mode == "old-is-truth" else [p for p in relation.pairs if not p.is_copy]
@@ -82,14 +82,18 @@ def verify_question(relation: Relation, mode: Truth, invariants: Sequence[Invari
 
 def invariants_question(invariants: Sequence[Invariant]) -> Question:
     """Which of the contract's invariants does the row break? NULL breaks none."""
-    broken, classes = _broken(invariants)
+    broken, classes = _broken(_classed(invariants))
     return Question(some(broken), classes)
 
 
-def _broken(invariants: Sequence[Invariant]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
-    """Conditions of a row that breaks one, and the classes that name it."""
-    broken = [f"({i.sql}) IS FALSE" for i in invariants]
-    names = (quote.text(f"invariant:{i.name}") for i in invariants)
+def _classed(invariants: Sequence[Invariant]) -> list[tuple[str, str]]:
+    return [(f"invariant:{i.name}", i.sql) for i in invariants]
+
+
+def _broken(classed: Sequence[tuple[str, str]]) -> tuple[list[str], tuple[tuple[str, str], ...]]:
+    """Conditions of a row that breaks one of (class, condition), and the classes as they are asked."""
+    broken = [f"({sql}) IS FALSE" for _, sql in classed]
+    names = (quote.text(name) for name, _ in classed)
     return broken, tuple(("", f"IF({sql}, {name}, NULL)") for sql, name in zip(broken, names, strict=True))
 
 

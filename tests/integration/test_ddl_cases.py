@@ -13,6 +13,7 @@ import pytest
 from orchestrator.app.wiring import App, Surroundings, build
 from orchestrator.errors import RolloutError
 from orchestrator.model.contract import TableName
+from orchestrator.model.step import Compare
 from orchestrator.mysql.look.dependents import read_dependents
 from orchestrator.mysql.session import Session
 from orchestrator.runbook.load import parse
@@ -20,6 +21,7 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT, Account
 from tests.support.log import general_log, said
+from tests.support.rows import ToldBeat
 from tests.support.servers import script, sql, wait_caught_up
 from tests.support.state import settings_of
 from tests.support.world import Silent
@@ -121,6 +123,74 @@ def test_b45_a_generated_target_is_refused_and_virtual_is_offered(ground: Ground
     assert "needs no backfill" in said
     ground.passes("g", stored.replace(", stored: true", ""))
     assert sql(ground.server, f"SELECT n FROM {ground.schema}.g") == [(4,)]
+
+
+POSITIVE = "  columns: [{name: n, type: int}]\n  checks: [{name: n_positive, sql: n > 0}]"
+FOLLOWS = "mappings: [{{old: o, new: n, forward: {{{}}}, follows: true}}]"
+VALUES = "values: {'-1': a, '6': c}, null_value: b"
+BOTH_WAYS = "mappings: [{old: o, new: n, forward: copy, backward: copy}]"
+
+
+def verified(app: App) -> str:
+    """What verify says of every row now, without a beat that could stop it."""
+    step = Compare(table=app.parts.runbook.table, walk=1, purpose="verify", relation="old-is-truth", target_time_s=0.1)
+    return app.parts.drivers[step.kind].apply(step, ToldBeat(epoch=0)).note
+
+
+@pytest.mark.parametrize(
+    ("check", "mapping", "broken"),
+    [
+        ("n > 0", BOTH_WAYS, "by '-1' in 2 rows (keys 1 4)"),
+        ("n + 1 < o OR o < 0", FOLLOWS.format("sql: ABS(o) - 1"), "by '5, 6' in 1 rows (keys 2)"),
+        ("n IN ('a', 'b')", FOLLOWS.format(VALUES), "by 'c' in 1 rows (keys 2)"),
+    ],
+)
+def test_b46_the_rows_that_would_break_a_check_are_found_before_anything_is_added(
+    ground: Ground, check: str, mapping: str, broken: str
+) -> None:
+    """B46: dry-run the expression against the CHECK; REFUSE with keys."""
+    ground.make("CREATE TABLE c (id INT PRIMARY KEY, o INT); INSERT INTO c VALUES (1, -1), (2, 6), (3, NULL), (4, -1)")
+    kind = "varchar(9)" if "'" in check else "int"
+    contract = f'  columns: [{{name: n, type: {kind}}}]\n  checks: [{{name: n_right, sql: "{check}"}}]'
+    rules, said = ground.refused("c", contract, mapping)
+    assert "check-broken" in rules
+    assert f"CHECK n_right ({check}) would be broken {broken}" in said
+
+
+def test_b46_a_check_is_not_enforced_while_the_rollout_lives_and_verify_proves_it(ground: Ground) -> None:
+    """B46: add the constraint only after verify. Nobody is refused by it before, and verify names who breaks it."""
+    ground.make("CREATE TABLE c (id INT PRIMARY KEY, o INT); INSERT INTO c VALUES (1, 1), (2, NULL)")
+    with ground.app("c", POSITIVE, f"{BOTH_WAYS}\nphases: {{shadow_write: {{soak: 0s}}}}") as app:
+        for phase in ("ddl", "backfill", "shadow-write"):
+            app.commands.next(phase)
+        assert "all hold" in verified(app)
+        ground.make("UPDATE c SET o = -5 WHERE id = 2")
+        assert sql(ground.server, f"SELECT n FROM {ground.schema}.c") == [(1,), (-5,)]
+        assert "check:n_positive: 1 (key 2)" in verified(app)
+    (made,) = sql(ground.server, f"SHOW CREATE TABLE {ground.schema}.c")
+    assert "NOT ENFORCED" in made[1]
+
+
+def test_b46_a_check_that_cannot_be_tried_is_said_and_hides_no_value(ground: Ground) -> None:
+    """B46: and what one row makes an error is no row that holds."""
+    ground.make("CREATE TABLE c (id INT PRIMARY KEY, o VARCHAR(9)); INSERT INTO c VALUES (1, '{')")
+    contract = (
+        "  columns: [{name: n, type: varchar(9)}]\n"
+        "  checks: [{name: of_o, sql: \"JSON_EXTRACT(o, '$.a') > n\"}, {name: of_n, sql: n <> 'y'}]"
+    )
+    rules, said = ground.refused("c", contract, FOLLOWS.format("values: {x: seen}"))
+    assert {"check-untried", "unmapped-value"} <= rules
+    assert "3141" in said
+
+
+def test_b46_a_check_over_a_moment_is_tried_as_the_server_would(ground: Ground) -> None:
+    ground.make("CREATE TABLE c (id INT PRIMARY KEY, at TIMESTAMP NULL); INSERT INTO c VALUES (1, '2026-01-01')")
+    contract = (
+        "  columns: [{name: n, type: int, default: 3}]\n  checks: [{name: k, sql: \"at > '2026-02-01' OR n > 3\"}]"
+    )
+    rules, said = ground.refused("c", contract)
+    assert rules == {"check-broken"}
+    assert "by '2026-01-01 00:00:00, 3' in 1 rows (keys 1)" in said
 
 
 def test_b46_a_check_is_declared_and_refuses_nobody(ground: Ground) -> None:

@@ -1,4 +1,4 @@
-"""The full pass that only reads: every row by the relation that holds, and for verify the invariants and the count.
+"""The full pass that only reads: every row by the relation that holds; for verify also invariants, CHECKs and count.
 
 The spans that it reads tile the whole key space, from open end to open end, so that no row can stand outside of them.
 """
@@ -164,9 +164,7 @@ class CompareDriver:
         relation = load_relation(session, contract, shape)
         proof = step.purpose in ("verify", "newest")
         question = (
-            verify_question(relation, step.relation, contract.invariants)
-            if proof
-            else drift_question(relation, step.relation)
+            verify_question(relation, step.relation, contract) if proof else drift_question(relation, step.relation)
         )
         return shape, Reader(session, key_space(shape), question.counted, self._site.tag(step_key(step))), question
 
@@ -275,7 +273,7 @@ def _outcome(step: Compare, tally: Tally, counted: int | None, listening: Listen
     return Outcome(
         Result.BACK if step.relation == "corresponds" else Result.FAILED,
         f"{tally.mismatches} of {tally.rows_compared} rows are wrong: {told}",
-        "every row holds the relation, and every invariant",
+        "every row holds the relation, every invariant and every CHECK",
         "look at the keys that are named; what is missing or stale the sweep mends: rollout next --phase shadow-write",
         figures,
         evidence,

@@ -8,9 +8,11 @@ from orchestrator.model.facts.mirror import FlagFacts, MirrorFacts, OldStatement
 from orchestrator.model.facts.reading import Need, Reading
 from orchestrator.model.facts.replicas import ReplicaFacts
 from orchestrator.model.facts.scans import (
+    BROKEN,
     DROPPED,
     NULLS,
     SOMEBODYS,
+    UNTRIED,
     DriftFacts,
     MeterFacts,
     MismatchClass,
@@ -22,9 +24,11 @@ from orchestrator.model.facts.server import DiskFacts, GateSample, LoadFacts, Mi
 from orchestrator.model.facts.shape import Dependent, RowVersions, Shape, SizeFacts, Trigger
 
 __all__ = [
+    "BROKEN",
     "DROPPED",
     "NULLS",
     "SOMEBODYS",
+    "UNTRIED",
     "BlockerKind",
     "Dependent",
     "DiskFacts",

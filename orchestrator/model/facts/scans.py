@@ -8,6 +8,8 @@ from msgspec import Struct
 SOMEBODYS = "somebody's"
 # The problem of a NULL in a column of which the contract says NOT NULL.
 NULLS = "NULL, where the contract says NOT NULL"
+# The problems of a row that would break a CHECK of the contract, and of a CHECK that cannot be asked of rows.
+BROKEN, UNTRIED = "broken", "untried"
 
 
 class ValueCount(Struct, frozen=True):
@@ -34,8 +36,8 @@ DROPPED = "dropped"
 
 
 class MismatchClass(Struct, frozen=True):
-    """``name``: missing, stale, unmapped, unfit, conflict, derived-empty, invariant:… (mismatches), or lossy-ok and
-    other-form (counted only)."""
+    """``name``: missing, stale, unmapped, unfit, conflict, derived-empty, invariant:…, check:… (mismatches); or
+    lossy-ok and other-form (counted only)."""
 
     name: str
     mapping: str
