@@ -16,7 +16,14 @@ from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
 from orchestrator.model.step import AddForeignKey, AddIndex, CountDuplicates, ProveForeignKey, Step, TryDdl, step_key
 from orchestrator.model.verdict import Problem, ProblemKind
-from phases.demands import constraint_problems, ground_of, key_problems, table_problems, value_problems
+from phases.demands import (
+    cascade_problems,
+    constraint_problems,
+    ground_of,
+    key_problems,
+    table_problems,
+    value_problems,
+)
 from phases.engines import divide
 from phases.limits import disk_problems, limit_problems
 from phases.wanted import change_problems, wanted_clauses
@@ -38,6 +45,7 @@ class Ddl:
         return (
             *key_problems(facts),
             *constraint_problems(runbook, facts),
+            *cascade_problems(runbook, facts),
             *_different(diff),
             *change_problems(runbook, shape, diff),
             *_unknown_columns(runbook, shape),

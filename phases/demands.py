@@ -27,7 +27,7 @@ from orchestrator.model.step import Fill
 from orchestrator.model.verdict import Problem, ProblemKind
 
 T = TypeVar("T")
-_PARTNER = "partner-constrained"
+_PARTNER, _CASCADE = "partner-constrained", "cascade-unseen"
 
 
 def seen(what: str, reading: Reading[T] | None) -> T:
@@ -178,6 +178,26 @@ def constraint_problems(runbook: Runbook, facts: Facts) -> Sequence[Problem]:
         for column in columns
         if name.lower() not in ours and column.lower() in written
     )
+
+
+def cascade_problems(runbook: Runbook, facts: Facts) -> Sequence[Problem]:
+    """No cascade changes a column that is mirrored, unless the mirror sees it. Waived as ``cascade-unseen``.
+
+    The applications' own double writes never see one: a cascade is no statement of theirs.
+    """
+    shape = facts.shape.value if facts.shape is not None else None
+    if shape is None or runbook.waived(_CASCADE):
+        return ()
+    server = facts.server.value if facts.server is not None else None
+    unseen = "the server's settings cannot be seen" if server is None else server.cascades_unseen
+    if runbook.phases.shadow == "flag":
+        unseen = "the applications write both columns, and a cascade is no statement of theirs"
+    if not unseen:
+        return ()
+    # The room of expressions is loaded by whoever needs it: other commands do not pay for it.
+    from orchestrator.mysql.laws import cascade_problems as judged
+
+    return judged(runbook.contract, shape, unseen)
 
 
 def _named(clause: str, columns: Sequence[str]) -> Sequence[str]:

@@ -22,6 +22,7 @@ from orchestrator.model.step import (
 )
 from orchestrator.model.verdict import Problem, ProblemKind
 from phases.demands import (
+    cascade_problems,
     column_problems,
     constraint_problems,
     doubled,
@@ -64,7 +65,8 @@ class ShadowWrite:
         )
         values = () if record.both_written else value_problems(facts)
         table = (*table_problems(facts, str(runbook.table)), *column_problems(runbook, facts, record))
-        return (*table, *key_problems(facts), *constraint_problems(runbook, facts), *a_replica, *values)
+        partners = (*constraint_problems(runbook, facts), *cascade_problems(runbook, facts))
+        return (*table, *key_problems(facts), *partners, *a_replica, *values)
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:

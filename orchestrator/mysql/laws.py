@@ -1,7 +1,8 @@
 """What a contract's mappings may not do on this table: the laws that need the live shape, judged without a server.
 
 A mirror sets a partner column inside the application's own statement. So the partner must be free of everything that
-could make that statement fail, or touch another row: unique keys, foreign keys, checks, cascades.
+could make that statement fail, or touch another row: unique keys, foreign keys, checks. And of its source it must see
+every change: cascades.
 """
 
 from __future__ import annotations
@@ -108,7 +109,6 @@ def _partners(mapping: Mapping, contract: Contract, shape: Shape, columns: Colum
                 "derive the new column, without backward",
             )
         yield from _defaults(mapping, columns)
-    yield from _cascades(mapping, contract, shape, columns)
 
 
 def _constraints(
@@ -167,21 +167,32 @@ def _with_names(clause: str, renamed: Callable[[str], str]) -> str:
     return " ".join(f"`{renamed(t.identifier)}`" if t.kind in names else t.text for t in tokens)
 
 
-def _cascades(mapping: Mapping, contract: Contract, shape: Shape, columns: Columns) -> Iterator[Problem]:
-    """A cascade changes a column without firing a trigger: what is mirrored from it goes stale."""
-    watched = {(mapping.old or "").lower()} if mapping.is_pair or mapping.follows else set()
+def cascade_problems(contract: Contract, shape: Shape, unseen: str) -> Sequence[Problem]:
+    """Sources of a mirror that a foreign key's cascade can change, where ``unseen`` says why no mirror sees that: what
+    is mirrored from them goes stale. A derived column that is filled once is no mirror."""
+    columns = columns_after_ddl(contract, shape)
+    return [p for mapping in contract.mappings for p in _cascades(mapping, contract, shape, columns, unseen)]
+
+
+def _cascades(mapping: Mapping, contract: Contract, shape: Shape, columns: Columns, unseen: str) -> Iterator[Problem]:
+    if not (mapping.is_pair or mapping.follows):
+        return
+    watched = {(mapping.old or "").lower()}
     for transform in (mapping.forward, mapping.backward):
-        if isinstance(transform, Expression) and (mapping.is_pair or mapping.follows):
-            watched |= {t.lower() for t in _names(transform.sql)} & set(columns)
+        if isinstance(transform, Expression):
+            watched |= _names(transform.sql) & set(columns)
     for key in {k.name: k for k in (*shape.foreign_keys, *contract.foreign_keys)}.values():
         changes = key.on_delete.upper() in _DELETE_CHANGES or key.on_update.upper() in _UPDATE_CHANGES
         hit = [c for c in key.columns if c.lower() in watched]
         if hit and changes:
             yield _problem(
                 "cascade-unseen",
-                f"{mapping}: the foreign key {key.name} can change {hit[0]} by a cascade, which fires no trigger",
-                "source columns that only statements on this table change",
-                "waive this rule with a reason: such rows are drift until a sweep fills them",
+                f"{mapping}: the foreign key {key.name} can change {hit[0]} by a cascade that no mirror sees: {unseen}",
+                "source columns that only statements on this table change; or triggers, on a server that fires them for"
+                " cascades in every session (enable_cascade_triggers ON, innodb_native_foreign_keys OFF: from 9.7 on)",
+                "SET PERSIST enable_cascade_triggers = ON where the server has it, once you know what other triggers it"
+                " wakes, and let every client connect anew; or waive cascade-unseen with a reason: such rows are drift"
+                " until rollout verify --repair fills them",
             )
 
 

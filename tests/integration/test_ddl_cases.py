@@ -22,7 +22,7 @@ from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT, Account
 from tests.support.log import general_log, said
 from tests.support.rows import ToldBeat
-from tests.support.servers import script, sql, wait_caught_up
+from tests.support.servers import connect, script, sql, wait_caught_up
 from tests.support.state import settings_of
 from tests.support.world import Silent
 
@@ -248,6 +248,68 @@ def test_b48_the_way_that_is_offered_says_what_null_becomes(ground: Ground) -> N
         app.commands.next("ddl")
         app.commands.next("backfill")
     assert sql(ground.server, f"SELECT v, w FROM {ground.schema}.t ORDER BY id") == [(None, "none"), ("x", "x")]
+
+
+LINES = """CREATE TABLE item (id INT NOT NULL PRIMARY KEY, code INT NOT NULL, UNIQUE KEY (code));
+CREATE TABLE line (id INT NOT NULL PRIMARY KEY, item_code INT NULL, CONSTRAINT line_item FOREIGN KEY (item_code)
+  REFERENCES item (code) ON UPDATE CASCADE ON DELETE SET NULL);
+INSERT INTO item VALUES (1, 10), (2, 20), (3, 30); INSERT INTO line VALUES (1, 10), (2, 20), (3, 30)"""
+CASCADES = "UPDATE item SET code = 11 WHERE id = 1; DELETE FROM item WHERE id = 2"
+ITEM_N = "  columns: [{name: item_n, type: int}]"
+MIRRORED = "mappings: [{old: item_code, new: item_n, forward: copy, follows: true}]\nphases: {shadow_write: {soak: 0s}}"
+
+
+@contextmanager
+def cascades_fire_triggers(server: Server) -> Iterator[None]:
+    script(server, "SET GLOBAL enable_cascade_triggers = ON")
+    try:
+        yield
+    finally:
+        script(server, "SET GLOBAL enable_cascade_triggers = OFF")
+
+
+def test_b62_a_column_that_a_cascade_changes_is_refused_before_anything_is_added(ground: Ground) -> None:
+    """B62: detect cascading FKs on source columns; REFUSE; read enable_cascade_triggers, not the version (9.7)."""
+    ground.make(LINES)
+    rules, said = ground.refused("line", ITEM_N, MIRRORED)
+    assert rules == {"cascade-unseen"}
+    assert "line_item can change item_code" in said
+    assert "enable_cascade_triggers is OFF" in said
+    assert "SET PERSIST enable_cascade_triggers = ON" in said
+    with ground.app("line", ITEM_N, MIRRORED.replace("{soak: 0s}", "{driver: flag, soak: 0s}")) as app:
+        assert "a cascade is no statement of theirs" in next(
+            p.seen for p in app.planner.plan("ddl").problems if p.rule == "cascade-unseen"
+        )
+
+
+def test_b62_with_the_rule_waived_verify_finds_what_cascades_did_and_the_sweep_fills_it(ground: Ground) -> None:
+    """B62: repair + verify. Verify after the traffic must fail with 2 rows when nothing repaired them."""
+    ground.make(LINES)
+    waiver = "\nwaivers: [{rule: cascade-unseen, reason: swept before every stage}]"
+    with ground.app("line", ITEM_N, MIRRORED + waiver) as app:
+        for phase in ("ddl", "backfill", "shadow-write"):
+            app.commands.next(phase)
+        ground.make(CASCADES)
+        assert "2 of 3 rows are wrong" in verified(app)
+        app.commands.repair()
+        assert "all hold" in verified(app)
+    assert sql(ground.server, f"SELECT item_n FROM {ground.schema}.line ORDER BY id") == [(11,), (None,), (30,)]
+
+
+def test_b62_where_cascades_fire_triggers_in_every_session_the_mirror_sees_them(ground: Ground) -> None:
+    """B62: 9.7 with the variable ON globally and in every writer session: PASS, and then 0 rows are wrong."""
+    ground.make(LINES)
+    old = connect(ground.server)
+    with cascades_fire_triggers(ground.server):
+        _, said = ground.refused("line", ITEM_N, MIRRORED)
+        assert f"enable_cascade_triggers is ON, but OFF in the session {old.thread_id()} of rollout@" in said
+        old.close()
+        with ground.app("line", ITEM_N, MIRRORED) as app:
+            for phase in ("ddl", "backfill", "shadow-write"):
+                app.commands.next(phase)
+            ground.make(CASCADES)
+            assert "all hold" in verified(app)
+    assert sql(ground.server, f"SELECT item_n FROM {ground.schema}.line ORDER BY id") == [(11,), (None,), (30,)]
 
 
 def test_b97_names_with_blanks_quotes_and_percent_signs_walk_through_ddl_backfill_and_mirror(ground: Ground) -> None:

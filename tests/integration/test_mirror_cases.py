@@ -17,7 +17,6 @@ from orchestrator.model.contract import Copy, Expression, Mapping, TableName, Va
 from orchestrator.model.facts import Part, Presence
 from orchestrator.model.outcome import Result, Seen
 from orchestrator.model.step import DropColumns, InstallTrigger, RemoveMirror
-from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.look.mirror import judge_mirror
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
@@ -271,15 +270,6 @@ def test_b58_a_mirror_of_which_somebody_dropped_or_changed_a_part_is_seen(primar
     script(primary, f"CREATE TRIGGER `{name}` BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 0", schema)
     assert dict(judge_mirror(made.shape(), "r", made.relation()).parts)[Part.INSERT] is Presence.CHANGED
     assert driver.observe(insert) is Seen.PARTIAL
-
-
-def test_b62_a_column_that_a_cascade_changes_is_refused_as_the_source_of_a_mirror(primary: Server, schema: str) -> None:
-    ddl = """CREATE TABLE item (id INT PRIMARY KEY, code INT NOT NULL, UNIQUE KEY (code));
-      CREATE TABLE t (id INT PRIMARY KEY, item_code INT NULL, CONSTRAINT line_item FOREIGN KEY (item_code) REFERENCES
-      item (code) ON UPDATE CASCADE ON DELETE SET NULL)"""
-    made = mirrored(primary, schema, ddl, (new_column("n", "int"),), derived("n", "item_code"))
-    (problem,) = check_pairs(made.contract, made.shape())
-    assert (problem.rule, "line_item" in problem.seen) == ("cascade-unseen", True)
 
 
 def test_b100_the_mirror_says_the_same_to_a_session_of_any_mode(primary: Server, schema: str) -> None:

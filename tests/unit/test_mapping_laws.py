@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import (
@@ -23,7 +24,7 @@ from orchestrator.model.contract import (
 )
 from orchestrator.model.facts import Shape
 from orchestrator.model.types import parse_type
-from orchestrator.mysql.laws import check_pairs
+from orchestrator.mysql.laws import cascade_problems, check_pairs
 from orchestrator.mysql.literals import literal
 from tests.support.shapes import plain_shape
 
@@ -98,14 +99,21 @@ def test_a_check_on_a_partner_is_refused_unless_its_source_has_the_same() -> Non
     assert rules(contract(pair()), both) == []
 
 
-def test_a_column_that_a_cascade_changes_is_named() -> None:
+def test_a_column_that_a_cascade_changes_is_named_with_what_keeps_a_mirror_from_seeing_it() -> None:
+    """B62: detect cascading foreign keys on source columns."""
+
+    def named(mapping: Mapping, key: ForeignKey) -> list[str]:
+        found = cascade_problems(contract(mapping), shape(foreign_keys=(key,)), "it is OFF")
+        return [p.seen for p in found if p.rule == "cascade-unseen"]
+
     cascade = ForeignKey("fk", ("owner",), OTHER, ("id",), on_delete="SET NULL")
     follows = Mapping(new="new", old=None, forward=Expression("CONCAT('o', owner)"), follows=True)
-    assert rules(contract(follows), shape(foreign_keys=(cascade,))) == ["cascade-unseen"]
-    once = Mapping(new="new", old=None, forward=Expression("CONCAT('o', owner)"))
-    assert rules(contract(once), shape(foreign_keys=(cascade,))) == []
-    deletes = ForeignKey("fk", ("owner",), OTHER, ("id",), on_delete="CASCADE")
-    assert rules(contract(follows), shape(foreign_keys=(deletes,))) == []
+    assert named(follows, cascade) == [
+        f"{follows}: the foreign key fk can change owner by a cascade that no mirror sees: it is OFF"
+    ]
+    assert len(named(pair(old="owner"), replace(cascade, on_delete="RESTRICT", on_update="CASCADE"))) == 1
+    assert named(Mapping(new="new", old=None, forward=Expression("CONCAT('o', owner)")), cascade) == []
+    assert named(follows, replace(cascade, on_delete="CASCADE")) == []
 
 
 def test_chains_are_refused() -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 class ServerFacts(Struct, frozen=True):
     """Settings as the server tells them. None: this account cannot see it. A retention of 0 s keeps binary logs for
-    ever."""
+    ever. ``cascades_unseen``: why a cascade of a foreign key fires no trigger; "" when it does, in every session."""
 
     version: tuple[int, int, int]
     version_text: str
@@ -29,6 +29,7 @@ class ServerFacts(Struct, frozen=True):
     max_allowed_packet_bytes: int
     native_foreign_keys: bool | None
     online_log_max_bytes: int = 128 * 2**20
+    cascades_unseen: str = "the server has no enable_cascade_triggers"
 
 
 class LoadFacts(Struct, frozen=True):

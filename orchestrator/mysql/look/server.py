@@ -12,11 +12,20 @@ _VARIABLES = (
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_uuid', 'hostname', 'port',"
     " 'read_only', 'super_read_only', 'log_bin', 'binlog_format', 'binlog_row_image', 'binlog_expire_logs_seconds',"
     " 'binlog_expire_logs_auto_purge', 'gtid_mode', 'performance_schema', 'log_bin_trust_function_creators',"
-    " 'max_allowed_packet', 'innodb_native_foreign_keys',"
+    " 'max_allowed_packet', 'innodb_native_foreign_keys', 'enable_cascade_triggers',"
     " 'innodb_online_alter_log_max_size')"
 )
 _INSTRUMENT = "SELECT ENABLED FROM performance_schema.setup_instruments WHERE NAME = 'wait/lock/metadata/sql/mdl'"
 _CONSUMER = "SELECT ENABLED FROM performance_schema.setup_consumers WHERE NAME = 'global_instrumentation'"
+# A session keeps what it was given when it began, or gave itself. Those that send binary logs, and the server's own
+# daemons, write no row by a statement.
+_DEAF_SESSION = (
+    "SELECT t.PROCESSLIST_ID, t.PROCESSLIST_USER, t.PROCESSLIST_HOST FROM performance_schema.threads t"
+    " JOIN performance_schema.variables_by_thread v"
+    " ON v.THREAD_ID = t.THREAD_ID AND v.VARIABLE_NAME = 'enable_cascade_triggers' AND v.VARIABLE_VALUE <> 'ON'"
+    " WHERE t.PROCESSLIST_ID IS NOT NULL AND t.PROCESSLIST_ID <> CONNECTION_ID() AND t.TYPE = 'FOREGROUND'"
+    " AND t.PROCESSLIST_COMMAND <> 'Daemon' AND t.PROCESSLIST_COMMAND NOT LIKE 'Binlog Dump%' ORDER BY 1 LIMIT 1"
+)
 _CHANNELS = "SELECT COUNT(*) FROM performance_schema.replication_connection_configuration WHERE HOST <> ''"
 _STATUS = "SHOW REPLICA STATUS"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -55,7 +64,25 @@ def read_server(session: Session) -> ServerFacts:
         max_allowed_packet_bytes=int(v.get("max_allowed_packet", "0")),
         native_foreign_keys={"ON": True, "OFF": False}.get(v.get("innodb_native_foreign_keys", "")),
         online_log_max_bytes=int(v.get("innodb_online_alter_log_max_size", "134217728")),
+        cascades_unseen=_cascades_unseen(session, v),
     )
+
+
+def _cascades_unseen(session: Session, variables: dict[str, str]) -> str:
+    """The variable is read, not the version. Sessions are asked only where it is on."""
+    said = variables.get("enable_cascade_triggers", "")
+    if said != "ON":
+        return f"enable_cascade_triggers is {said}" if said else "the server has no enable_cascade_triggers"
+    if variables.get("innodb_native_foreign_keys") == "ON":
+        return "innodb_native_foreign_keys is ON, and what InnoDB cascades by itself fires no trigger"
+    try:
+        deaf = session.query(_DEAF_SESSION)
+    except ServerError as error:
+        if error.is_privilege:
+            return "enable_cascade_triggers is ON, but not whether every session has it: SELECT ON performance_schema.*"
+        raise
+    told = (f"enable_cascade_triggers is ON, but OFF in the session {id} of {user}@{host}" for id, user, host in deaf)
+    return next(told, "")
 
 
 def _instrument(session: Session) -> bool | None:
