@@ -251,7 +251,7 @@ def _value_problem(found: ValueCount, where: str) -> Problem:
         "unmapped-value" if found.problem == "unmapped" else "unfit-value",
         "{of}: {value} is {problem} {where}",
         "every value that exists is mapped and fits the new column",
-        "add it to values, or say match: collation, or unmapped: keep; or widen the new column",
+        "add it to values, or say match: collation, or unmapped: keep; or widen the new column; or mend the rule",
     )
     said = seen_text.format(of=found.mapping, value=found.value, problem=found.problem, where=where)
     return _runbook(rule, said, expected, next_)

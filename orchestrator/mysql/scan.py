@@ -14,6 +14,7 @@ from orchestrator.model.outcome import Progress
 from orchestrator.model.step import Truth
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
+from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import MOST_READ_ROWS, BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.questions import Question, drift_question, invariants_question, meter_question
@@ -21,7 +22,7 @@ from orchestrator.mysql.relation import Relation, some
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.rows import estimate, estimate_of
-from orchestrator.mysql.values import Problem, ValueTally, add_values, unwritable_problems
+from orchestrator.mysql.values import Problem, ValueTally, add_refused, add_values, unwritable_problems
 from orchestrator.ports import Clock
 
 TARGET_S = 0.08
@@ -45,22 +46,28 @@ def scan_values(
 ) -> ValueScan:
     """Old values within ``reach`` that no mapping knows or that do not fit, and what ``also`` asks of every row.
 
-    Works before the new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
+    It ends where a mapping's expression is an error for some row's values: a few such rows are named. Works before the
+    new columns exist. Raises RunbookError (no usable key), ServerError, ServerUnreachable.
     """
-    problems = (*unwritable_problems(relation, shape), *also)
+    of_mappings = unwritable_problems(relation, shape)
+    problems = (*of_mappings, *also)
     tally = ValueTally()
     if not problems:
         return ValueScan(0, True, ())
     reader = Reader(session, key_space(shape), (some(f"{p.name} IS NOT NULL" for p in problems),))
     until, scanned, complete = reach.clock.monotonic() + reach.max_s, 0, False
-    size = BatchSize.reading(TARGET_S, min(MOST_READ_ROWS, reach.max_rows))
-    for stretch in stretches(reader, Span(), size, patience(reach.clock)):
-        scanned += stretch.rows
-        if stretch.counts[0]:
-            add_values(reader, stretch.span, problems, tally)
-        complete = stretch.span.hi is None
-        if scanned >= reach.max_rows or reach.clock.monotonic() >= until:
-            break
+    size, patient, at = BatchSize.reading(TARGET_S, min(MOST_READ_ROWS, reach.max_rows)), patience(reach.clock), Span()
+    try:
+        for stretch in stretches(reader, at, size, patient):
+            if stretch.counts[0]:
+                add_values(reader, stretch.span, problems, tally)
+            scanned, at, complete = scanned + stretch.rows, Span(stretch.span.hi), stretch.span.hi is None
+            if scanned >= reach.max_rows or reach.clock.monotonic() >= until:
+                break
+    except ServerError as error:
+        piece = reader.cut(at, size.most_rows) if error.is_of_a_row else None
+        if piece is None or not add_refused(reader, piece, of_mappings, tally, patient.ask):
+            raise
     return ValueScan(scanned, complete, tally.counts())
 
 

@@ -11,17 +11,21 @@ from orchestrator.model.contract import Column
 from orchestrator.model.facts import SOMEBODYS, Shape, ValueCount
 from orchestrator.model.types import Family
 from orchestrator.mysql import quote
+from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.expression import read
+from orchestrator.mysql.halving import refused_row
 from orchestrator.mysql.keyset import Reader
+from orchestrator.mysql.persistence import Ask
 from orchestrator.mysql.relation import DerivedSql, PairSql, Relation
 from orchestrator.mysql.sql.bounds import Ref, Span, read_key, show
-from orchestrator.mysql.sql.rows import grouped, listed, ref
+from orchestrator.mysql.sql.rows import counts, grouped, listed, ref
 from orchestrator.mysql.unset import unset_of
 
 SHOWN_CHARACTERS = 64
 SAMPLES = 10
 _MOST_VALUES = 50
 _REST = "(other values)"
+_COMPUTED = "what it computes"
 _SAMPLE_ROWS = 200
 
 
@@ -62,6 +66,9 @@ def _unwritable(mapping: PairSql | DerivedSql, shape: Shape) -> Problem | None:
     cases = [(forward.known(ref), "unmapped"), (forward.fits(ref), "unfit")]
     if isinstance(mapping, PairSql) and not mapping.is_copy:
         cases.append((f"NOT ({mapping.round_trip_broken(ref)})", "changed by the way back and there again"))
+    if forward.may_raise and forward.ok(ref) is None:
+        # Nothing else computes it before a batch does.
+        cases.append((f"ISNULL({forward.value(ref)}) IN (0, 1)", "unfit"))
     said = [(condition, name) for condition, name in cases if condition is not None]
     if not said:
         return None
@@ -135,6 +142,12 @@ class ValueTally:
         if len(kept) < SAMPLES:
             kept.append(key)
 
+    def refuse(self, mapping: str, error: ServerError, key: str) -> None:
+        """One row for which the mapping's expression is an error; its value is not told."""
+        at = (mapping, _COMPUTED, f"an error ({error.number} {error.without_values})")
+        self._counts[at] = self._counts.get(at, 0) + 1
+        self._keys.setdefault(at, []).append(key)
+
     def wants_keys(self) -> bool:
         return any(len(self._keys.get(at, ())) < min(SAMPLES, rows) for at, rows in self._counts.items())
 
@@ -165,3 +178,31 @@ def add_values(reader: Reader, span: Span, problems: Iterable[Problem], tally: V
             for *parts, name, value in reader.session.query(text):
                 key = show(reader.space, read_key(reader.space, parts))
                 tally.sample(problem.mapping, value, str(name), key)
+
+
+def add_refused(reader: Reader, span: Span, problems: Sequence[Problem], tally: ValueTally, ask: Ask) -> bool:
+    """Add rows of ``span`` whose values make an expression an error, up to ten, each by its key; whether there are any.
+    Raises ServerError, and what ``ask`` raises."""
+    for number in range(SAMPLES):
+        found = refused_row(reader, span, lambda part: _refusal(reader, part, problems, ask), ask)
+        row = None if found is None else reader.session.one(listed(reader.space, found[0], "1 = 1", (), 1, reader.tag))
+        if found is None or row is None:
+            return number > 0
+        key = read_key(reader.space, row)
+        for problem in problems:
+            if error := _refusal(reader, found[0], (problem,), ask):
+                tally.refuse(problem.mapping, error, show(reader.space, key))
+        span = Span(key, span.hi)
+    return True
+
+
+def _refusal(reader: Reader, span: Span, problems: Sequence[Problem], ask: Ask) -> ServerError | None:
+    """What the server says against computing the values of ``span``."""
+    text = counts(reader.space, span, [f"{p.name} IS NOT NULL" for p in problems], reader.tag)
+    try:
+        ask(lambda: reader.session.query(text))
+    except ServerError as error:
+        if not error.is_of_a_row:
+            raise
+        return error
+    return None

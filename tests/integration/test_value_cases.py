@@ -16,6 +16,7 @@ from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import Compare, Fill
 from orchestrator.mysql.clock import SystemClock
+from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.scan import Reach, scan_values
 from orchestrator.mysql.site import Site
 from orchestrator.sandbox.server import Server
@@ -27,9 +28,10 @@ from tests.support.state import settings_of
 
 @dataclass
 class Case:
-    """One table before its ddl, and what each stage says of its values."""
+    """One table before its ddl, and what each stage says of its values. ``stopped``: what the backfill named."""
 
     on: Mirrored
+    stopped: tuple[tuple[str, ...], ...] = ()
 
     def problems(self) -> list[tuple[str, int, str]]:
         """What ``plan`` and the gate before backfill say: (value, rows, problem)."""
@@ -67,7 +69,9 @@ class Case:
     def refuses(self, problems: list[tuple[str, int, str]]) -> None:
         """Named before, and the backfill stops at it with nothing of its batch written."""
         assert self.problems() == problems
-        assert self.fill(1000).result is Result.FAILED
+        outcome = self.fill(1000)
+        assert outcome.result is Result.FAILED
+        self.stopped = outcome.evidence
         assert self.on.all(f"COUNT({self.on.contract.columns[0].name})", "1") == [0]
 
     def site(self) -> Site:
@@ -147,9 +151,12 @@ def test_b20_a_label_becomes_the_number_that_it_spells(primary: Server, schema: 
 
 
 def test_b23_text_that_is_too_long_is_named_before(primary: Server, schema: str) -> None:
-    ddl = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(40)); INSERT INTO t VALUES (1, 'short'), (2, 'twelve chars')"
+    ddl = "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(40)); INSERT INTO t VALUES"
+    ddl += " (1, 'short'), (2, 'twelve chars'), (3, 'fits in'), (4, 'ninechars')"
     with case(primary, schema, ddl, new_column("a_n", "varchar(8)"), copied("a_n", "a")) as here:
-        here.refuses([("'twelve chars'", 1, "unfit")])
+        assert here.keys() == [("4",), ("2",)]
+        here.refuses([("'ninechars'", 1, "unfit"), ("'twelve chars'", 1, "unfit")])
+        assert here.stopped == (("unfit", "a ↔ a_n", "1", "4"), ("unfit", "a ↔ a_n", "1", "2"))
 
 
 def test_b24_latin1_text_comes_as_the_same_characters(primary: Server, schema: str) -> None:
@@ -340,7 +347,10 @@ def test_b33_moments_outside_of_a_timestamp_are_named_where_a_rule_says_what_the
 ) -> None:
     rule = derived("ts", "FROM_UNIXTIME(TIMESTAMPDIFF(SECOND, '1970-01-01', dt))")
     with case(primary, schema, B33, new_column("ts", "timestamp"), rule) as here:
-        assert [problem for _, _, problem in here.problems()] == ["unfit", "unfit"]
+        here.refuses([("'1969-12-31 23:00:00'", 1, "unfit"), ("'2040-01-01 00:00:00'", 1, "unfit")])
+        assert sorted(here.keys()) == [("1",), ("2",)]
+        assert sorted(keys for *_, keys in here.stopped) == ["1", "2"]
+    assert ServerError(1292, "").cure is Cure.STOP, "never tried again"
 
 
 B35 = (
@@ -440,9 +450,35 @@ def test_b40_a_difference_below_zero_is_computed_and_named_and_never_an_error(pr
         " INSERT INTO t VALUES (1, 5, 3), (2, 3, 5)"
     )
     with case(primary, schema, ddl, new_column("left_n", "int unsigned"), derived("left_n", "qty - sold")) as here:
-        assert [(value, rows) for value, rows, _ in here.problems()] == [("'-2'", 1)]
+        assert (here.problems(), here.keys()) == ([("'-2'", 1, "unfit")], [("2",)])
     with case(primary, schema, "SELECT 1", new_column("rest_n", "int"), derived("rest_n", "qty - sold")) as here:
         here.passes("rest_n", [2, -2])
+
+
+RAISING = {
+    "CAST(qty AS UNSIGNED) - CAST(sold AS UNSIGNED)": ("3", "7"),
+    "IF(sold > 0, EXP(qty * 1000), NULL)": ("1", "2", "4", "5", "6"),
+}
+
+
+@pytest.mark.parametrize("expression", RAISING)
+def test_b40_an_expression_that_is_an_error_for_some_rows_is_refused_with_their_keys_and_stops_a_batch_at_once(
+    primary: Server, schema: str, expression: str
+) -> None:
+    ddl = (
+        "CREATE TABLE t (id INT PRIMARY KEY, qty INT UNSIGNED, sold INT UNSIGNED);"
+        " INSERT INTO t VALUES (1, 5, 3), (2, 3, 3), (3, 0, 5), (4, 9, 1), (5, 2, 2), (6, 4, 1), (7, 0, 1)"
+    )
+    with case(primary, schema, ddl, new_column("left_n", "double"), derived("left_n", expression)) as here:
+        assert here.keys() == [RAISING[expression]]
+        ((value, rows, problem),) = here.problems()
+        assert (value, rows) == ("what it computes", len(RAISING[expression]))
+        assert problem.startswith("an error (1690 ")
+        outcome = here.fill(1000)
+        assert outcome.result is Result.FAILED
+        assert outcome.evidence == (("poison", "", "1690", RAISING[expression][0]),)
+        assert outcome.figures["retries"] == 0
+        assert here.on.all("COUNT(left_n)", "1") == [0]
 
 
 def test_b42_columns_with_on_update_stay_as_they_are_and_right_rows_are_not_written(

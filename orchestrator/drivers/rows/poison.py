@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 
 from orchestrator.model.contract import Column
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.filling import FillRule
+from orchestrator.mysql.halving import refused_row
 from orchestrator.mysql.keyset import Reader
 from orchestrator.mysql.persistence import Ask
 from orchestrator.mysql.sql import packets
 from orchestrator.mysql.sql.bounds import Span, among, read_key, show
 from orchestrator.mysql.sql.rows import bytes_of, counts, listed, ref
 
-# Each try halves the rows; what moves meanwhile may cost some more.
-_MOST_HALVINGS = 64
 _COLUMN = re.compile(r"[Cc]olumn '([^']+)'")
 
 
@@ -31,16 +29,11 @@ def poisoned(reader: Reader, rule: FillRule, span: Span, ask: Ask) -> Outcome | 
 
     Raises ServerError, ServerUnreachable, and what ``ask`` raises.
     """
-    for _ in range(_MOST_HALVINGS):
-        rows = ask(partial(reader.count, span))
-        if rows <= 1:
-            break
-        first = ask(partial(reader.cut, span, rows // 2))
-        span = first if _refused(reader, rule, first, ask) is not None else Span(first.hi, span.hi)
-    error = _refused(reader, rule, span, ask)
-    if error is None:
+    found = refused_row(reader, span, lambda part: _refused(reader, rule, part, ask), ask)
+    if found is None:
         return None
-    row = reader.session.one(listed(reader.space, span, "1 = 1", (), 1, reader.tag))
+    row_span, error = found
+    row = reader.session.one(listed(reader.space, row_span, "1 = 1", (), 1, reader.tag))
     return None if row is None else named(reader, rule, read_key(reader.space, row), error)
 
 
