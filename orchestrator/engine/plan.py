@@ -17,7 +17,16 @@ from orchestrator.engine.budgets import Budget, budgets, costs
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refused
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.telling import blocks, blocks_in_all, rename_prices, takes, way_and_why, way_back, what
+from orchestrator.engine.telling import (
+    blocks,
+    blocks_in_all,
+    fires_none,
+    rename_prices,
+    takes,
+    way_and_why,
+    way_back,
+    what,
+)
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Held, PrivilegeMissing, RolloutError
 from orchestrator.model.cost import Cost
@@ -27,7 +36,7 @@ from orchestrator.model.runbook import Waiver
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.shape_digest import shape_digest
 from orchestrator.model.state import FORWARD, Record
-from orchestrator.model.step import Step, step_key
+from orchestrator.model.step import InstallTrigger, Step, step_key
 from orchestrator.model.verdict import Judgement, Problem, ProblemKind, Verdict
 from orchestrator.ports import Phase
 
@@ -96,14 +105,16 @@ class Plan(Struct, frozen=True):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Why stages are not planned yet, what the last trial of the mirror and the last proof of compatibility say,
-        what each rename costs, what hangs on a column that the way back would drop, and what else names the table (it
-        keeps the columns that it was made with), each in a line."""
+        what each rename costs, what hangs on a column that the way back would drop, what else names the table (it
+        keeps the columns that it was made with), and what fires no trigger, each in a line."""
         unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
         trial = (f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()
         compat = (f" compat: {self.compat}",) if self.compat else ()
         seen = self.facts.dependents.value if self.facts.dependents is not None else None
         named = (f" the table is named by: {', '.join(map(str, seen))}",) if seen else ()
-        return (*unplanned, *trial, *compat, *(f" {line}" for line in (*self.renames, *self.hanging)), *named)
+        mirrors = any(isinstance(x.step, InstallTrigger) for s in self.stages for x in s.steps)
+        fired = (f" {fires_none(self.facts)}",) if mirrors else ()
+        return (*unplanned, *trial, *compat, *(f" {line}" for line in (*self.renames, *self.hanging)), *named, *fired)
 
 
 class Planner:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchestrator.model.contract import Contract, RenameWay
 from orchestrator.model.cost import cost_of, together
-from orchestrator.model.facts import SizeFacts
+from orchestrator.model.facts import Facts, SizeFacts
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.step import (
     AddColumns,
@@ -143,3 +143,13 @@ def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     low = fixed + cost.low_s + compares * rows / _COMPARE_RATE[1]
     high = fixed + cost.high_s + compares * rows / _COMPARE_RATE[0]
     return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"
+
+
+def fires_none(facts: Facts) -> str:
+    """Which statements on the table no trigger sees, in a line; what they leave otherwise, drift and verify find."""
+    server = facts.server.value if facts.server is not None else None
+    cascades = "" if server is not None and not server.cascades_unseen else ", and cascades of foreign keys"
+    return (
+        f"fire no trigger: TRUNCATE, ALTER TABLE … TRUNCATE, DROP or EXCHANGE PARTITION{cascades}; both columns of a"
+        " pair are in one row and go together, and a row that comes in so is found by drift and verify"
+    )

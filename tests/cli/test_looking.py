@@ -83,6 +83,7 @@ def test_a_plan_that_shows_the_mirror_writes_nothing(here: Small) -> None:
         assert here.seen() == before
         seen = said(here.pair.primary, "looker")
     assert all("BEFORE UPDATE ON" in text for text in shown), shown
+    assert "fire no trigger: TRUNCATE, ALTER TABLE … TRUNCATE, DROP or EXCHANGE PARTITION" in shown[0], "B56"
     assert len(seen) > 50, "the log has what was sent"
     assert [s for s in seen if writing(s)] == []
 
