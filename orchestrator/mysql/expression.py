@@ -21,6 +21,8 @@ Ref = Callable[[str], str]
 Columns = Mapping[str, Column]
 Parts = tuple[str | Column, ...]
 _ARITHMETIC = frozenset(["+", "-", "*"])
+# So many digits are a number of 32 bits, whichever they are.
+_SURELY_32_BITS = 9
 _PATHS = {"->": ("JSON_EXTRACT(", ")"), "->>": ("JSON_UNQUOTE(JSON_EXTRACT(", "))")}
 _REFUSED_SIGNS = (
     dict.fromkeys(["@", ":="], "no variables")
@@ -93,7 +95,7 @@ def parse(sql: str, columns: Columns, what: str) -> Parsed:
         parts=tuple(parts),
         null_keeping=reader.null_keeping and not reader.null_named,
         null_named=reader.null_named,
-        is_calm=reader.is_calm,
+        is_calm=reader.is_calm and not _leaves_its_range(reader.tokens, parts),
         is_arithmetic=any(t.text in _ARITHMETIC for t in tokens if t.kind is TokenKind.OPERATOR),
         unix_seconds=parse(inner, columns, what) if inner else None,
         zones=_zones(reader.tokens),
@@ -133,6 +135,18 @@ def _seconds_of(tokens: Sequence[Token]) -> str:
         return ""
     arguments = _arguments(tokens, 1)
     return " ".join(t.text for t in arguments[0]) if len(arguments) == 1 else ""
+
+
+def _leaves_its_range(tokens: Sequence[Token], parts: Sequence[str | Column]) -> bool:
+    """Whether arithmetic could end in 1690: a product of more than two factors of 32 bits, or with a number beyond them,
+    leaves 64 bits (wider columns are read as DECIMAL); that of doubles leaves theirs."""
+    signs = [t.text for t in tokens if t.kind is TokenKind.OPERATOR and t.text in _ARITHMETIC]
+    if not signs:
+        return False
+    numbers = [t.text for t in tokens if t.kind is TokenKind.NUMBER]
+    floats = any(isinstance(p, Column) and p.type.family is Family.FLOAT for p in parts)
+    large = any("e" in n.lower() or len(n.partition(".")[0]) > _SURELY_32_BITS for n in numbers)
+    return floats or signs.count("*") > 1 or ("*" in signs and large)
 
 
 def _zones(tokens: Sequence[Token]) -> tuple[str, ...]:
