@@ -138,8 +138,8 @@ def _seconds_of(tokens: Sequence[Token]) -> str:
 
 
 def _leaves_its_range(tokens: Sequence[Token], parts: Sequence[str | Column]) -> bool:
-    """Whether arithmetic could end in 1690: a product of more than two factors of 32 bits, or with a number beyond them,
-    leaves 64 bits (wider columns are read as DECIMAL); that of doubles leaves theirs."""
+    """Whether arithmetic could end in 1690: a product of more than two factors of 32 bits, or with a number beyond
+    them, leaves 64 bits (wider columns are read as DECIMAL); doubles leave theirs."""
     signs = [t.text for t in tokens if t.kind is TokenKind.OPERATOR and t.text in _ARITHMETIC]
     if not signs:
         return False
