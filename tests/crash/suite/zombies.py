@@ -91,7 +91,7 @@ def _late(commits: list[int], woken: Attempt, heir: Attempt) -> list[str]:
 
 def _holds(here: Ground, pid: int) -> bool:
     # A purge takes the schema away.
-    with suppress(pymysql.err.ProgrammingError):
+    with suppress(pymysql.err.MySQLError):
         return here.sql("SELECT 1 FROM _rollout.lease WHERE pid = %s", pid) != []
     return False
 
