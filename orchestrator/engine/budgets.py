@@ -10,7 +10,7 @@ from msgspec import Struct
 from orchestrator.model.cost import Cost, cost_of, together
 from orchestrator.model.facts import Facts
 from orchestrator.model.runbook import Runbook
-from orchestrator.model.step import AddIndex, Step, StepClass, step_class
+from orchestrator.model.step import AddIndex, ExclusiveDdlStep, Step, StepClass, step_class
 
 
 class Budget(Struct, frozen=True):
@@ -35,6 +35,7 @@ def budgets(facts: Facts, runbook: Runbook, steps: Sequence[Step], now: datetime
         *_hours(runbook, now),
         _row_versions(facts, need),
         *(_room(facts, need) if facts.size is not None and facts.size.value is not None else ()),
+        *_online_log(facts, steps),
         _replicas(facts, need),
         Budget("killing", str(runbook.limits.kill), "checks.metadata_locks.kill", None),
     )
@@ -80,6 +81,28 @@ def _room(facts: Facts, need: Cost) -> tuple[Budget, ...]:
         Budget("binary log", readable(need.binlog_bytes), f"{kept}{readable(free)} free",
                None if free is None else need.binlog_bytes < free),
     )  # fmt: skip
+
+
+def _online_log(facts: Facts, steps: Sequence[Step]) -> tuple[Budget, ...]:
+    """What the application writes while a table is rebuilt, or an index built, is kept until the end. A busy table may
+    write more than that may be, and then hours of work are lost; nobody can say so before, so it is only told."""
+    indexes = sum(1 for s in steps if isinstance(s, AddIndex))
+    rebuilds = sum(
+        1 for s in steps if isinstance(s, ExclusiveDdlStep) and s.way.rebuilds and not isinstance(s, AddIndex)
+    )
+    during = [f"{n} {what}" for n, what in ((rebuilds, "rebuilds of the table"), (indexes, "index builds")) if n]
+    if not during:
+        return ()
+    server = facts.server.value if facts.server is not None else None
+    size = readable(server.online_log_max_bytes if server is not None else None)
+    return (
+        Budget(
+            "online log",
+            f"the application's writes during {' and '.join(during)}; one that meets more is lost (1799)",
+            f"{size} for each: raise innodb_online_alter_log_max_size for a busy table, or take a quiet hour or gh-ost",
+            None,
+        ),
+    )
 
 
 def _replicas(facts: Facts, need: Cost) -> Budget:

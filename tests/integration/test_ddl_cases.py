@@ -250,6 +250,16 @@ def test_b48_the_way_that_is_offered_says_what_null_becomes(ground: Ground) -> N
     assert sql(ground.server, f"SELECT v, w FROM {ground.schema}.t ORDER BY id") == [(None, "none"), ("x", "x")]
 
 
+def test_b74_a_rebuild_is_planned_with_the_size_of_the_servers_online_log(ground: Ground) -> None:
+    """B74: plan warns for rebuilds on busy tables, with what this server has."""
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY) ROW_FORMAT=COMPRESSED")
+    contract = "  columns: [{name: n, type: int}]\n  allow_rebuild: it is small"
+    with ground.app("t", contract, "phases: {ddl: {engine: native}}") as app:
+        plan = app.planner.plan("ddl")
+    assert [b.have.partition(":")[0] for b in plan.budgets if b.name == "online log"] == ["128 MiB for each"]
+    assert plan.problems == ()
+
+
 LINES = """CREATE TABLE item (id INT NOT NULL PRIMARY KEY, code INT NOT NULL, UNIQUE KEY (code));
 CREATE TABLE line (id INT NOT NULL PRIMARY KEY, item_code INT NULL, CONSTRAINT line_item FOREIGN KEY (item_code)
   REFERENCES item (code) ON UPDATE CASCADE ON DELETE SET NULL);

@@ -12,7 +12,7 @@ from orchestrator.model.contract import Column, Contract, Index, IndexPart, Tabl
 from orchestrator.model.cost import cost_of, together
 from orchestrator.model.facts import DiskFacts, Facts, Reading, RowVersions, SizeFacts
 from orchestrator.model.runbook import Limits, PhaseSettings, Runbook
-from orchestrator.model.step import AddColumns, AddIndex, GhostAlter
+from orchestrator.model.step import AddColumns, AddIndex, GhostAlter, Step
 from orchestrator.model.types import parse_type
 from orchestrator.model.way import Way
 from orchestrator.model.window import Window
@@ -88,3 +88,17 @@ def test_the_plan_says_every_budget() -> None:
     assert "never backup" in found["killing"].need
     full = {b.name: b for b in budgets(seen(1), book, (COLUMNS, replace(COLUMNS), GHOST), NOON)}
     assert (full["row versions"].fits, full["disk"].fits) == (False, False)
+
+
+def test_b74_a_plan_that_rebuilds_says_that_the_online_log_may_overflow_and_what_to_do() -> None:
+    """B74: plan warns for rebuilds on busy tables, and for what an index build has to catch up with."""
+
+    def told(*steps: Step) -> list[tuple[str, str]]:
+        return [(b.need, b.have) for b in budgets(seen(2**40), runbook(), steps, NOON) if b.name == "online log"]
+
+    ((need, have),) = told(COLUMNS, REBUILD, INDEX, replace(INDEX))
+    assert need.startswith("the application's writes during 1 rebuilds of the table and 2 index builds;")
+    assert "1799" in need
+    assert "innodb_online_alter_log_max_size" in have
+    assert "gh-ost" in have
+    assert told(COLUMNS, GHOST) == []
