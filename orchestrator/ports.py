@@ -140,8 +140,8 @@ class CopyTool(Protocol):
     def start(self, change: CopyChange) -> CopyRun:
         """Raises ConfigurationError; nothing runs then."""
 
-    def began(self, change: CopyChange) -> bool:
-        """Whether this machine has files of an unfinished run of ours on that table."""
+    def began(self, change: CopyChange) -> str:
+        """What this machine has of an unfinished run of ours on that table, for a person; "" when there is none."""
 
     def settle(self, change: CopyChange) -> None:
         """End what runs of ours on that table on this machine. Nothing to do is fine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,9 @@ def test_a_run_that_died_goes_on_from_its_checkpoint_when_nothing_changed(pair: 
     outcome = driver.apply(wider(table), Beats())
     assert outcome.result is Result.DONE, outcome
     assert "checkpoint" in outcome.note
+    assert re.search(
+        rf"took over from a run that died: .*files of the process \d+, .*{schema}\._orders_ghk", outcome.note
+    )
     done(pair, table)
     assert sql(pair.primary, f"SELECT note FROM {table} WHERE id = 7") == [("while nobody copied",)]
 

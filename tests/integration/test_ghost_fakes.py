@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.ghost.binary import judge
+from orchestrator.drivers.ddl.ghost.place import place
 from orchestrator.errors import ConfigurationError
 from orchestrator.model.contract import TableName
 from orchestrator.model.outcome import Outcome, Result
@@ -93,6 +97,28 @@ def test_the_last_words_are_told_whatever_bytes_they_are(pair: Pair, schema: str
     assert "cannot lock" in outcome.note
     assert "ended with 2" in outcome.note
     assert "noise" not in outcome.note
+
+
+def test_what_a_killed_run_left_is_taken_over_with_a_line_that_says_so(pair: Pair, schema: str, folder: Path) -> None:
+    """B145: names contain the run id; stale ones (pid dead) are taken over with a log line; start again at once."""
+    server, table = pair.primary, orders(pair.primary, schema, 5)
+    site = site_for(server, table)
+    stale = place(site.runbook.id, f"{site.settings.host}:{site.settings.port}", table)
+    assert stale.folder != place("another", f"{site.settings.host}:{site.settings.port}", table).folder
+    assert site.runbook.id in stale.flag.name
+    stale.make()
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    stale.note_process(dead.pid)
+    with closing(socket.socket(socket.AF_UNIX)) as nobody:
+        nobody.bind(str(stale.socket))
+    sql(server, f"CREATE TABLE {schema}._orders_gho (id INT)")
+    beats = Beats()
+    outcome = driver_for(site, fake(folder, "sleep 1; exit 0\n")).apply(wider(table), beats)
+    assert outcome.result is Result.FAILED, outcome
+    taken = f"took over from a run that died: socket and files of the process {dead.pid}, {schema}._orders_gho"
+    assert beats.heard[0].note == taken
+    assert (files(), children(), beside(server, table)) == ([], [], {})
 
 
 def test_what_it_started_goes_with_it(pair: Pair, schema: str, folder: Path) -> None:

@@ -111,11 +111,12 @@ class CopyDriver:
         if refused := self._refused(session, found.left, shape):
             return refused
         mark = mark_of(change, shape)
-        judged = self._leftovers(session, step).judge(mark, may_resume=change.gtid)
+        left = self._leftovers(session, step)
+        judged = left.judge(mark, may_resume=change.gtid)
         if isinstance(judged, Outcome):
             return judged
-        names = self._tool.tables(step.table)
-        return self._run(step, Copying(session, replace(change, resume=judged), shape, mark, names), beat)
+        change, names = replace(change, resume=judged), self._tool.tables(step.table)
+        return self._run(step, Copying(session, change, shape, mark, names, left.taken_over), beat)
 
     def _run(self, step: GhostAlter, copying: Copying, beat: Beat) -> Outcome:
         """The run from its start to its end, and what the table shows then. Nothing of ours runs afterwards."""
@@ -157,7 +158,8 @@ class CopyDriver:
         kept = left.tidy(drop_old=self._drops_old)
         resumed = copying.change.resume
         how = "went on from a checkpoint, and the table was swapped" if resumed else "the table was swapped"
-        return Outcome(Result.DONE, f"{how}{f'; {kept}' if kept else ''}", figures=figures)
+        also = [x for x in (kept, _told(copying.taken_over)) if x]
+        return Outcome(Result.DONE, "; ".join([how, *also]), figures=figures)
 
     @property
     def _drops_old(self) -> bool:
@@ -206,7 +208,7 @@ class CopyDriver:
             marked = marked or (status is not None and put_mark(copying))
             now = clock.monotonic()
             throttled_s, last = (throttled_s + now - last if waits_since is not None else throttled_s), now
-            signal = beat(_progress(status, now - began, throttled_s, rate))
+            signal = beat(_progress(status, now - began, throttled_s, rate, copying.taken_over))
             if not goes_on(signal):
                 return replace(stopping(signal), figures=swap.figures())
             run.wait(signal.kind is SignalKind.HOLD)
@@ -279,9 +281,15 @@ def _only_rebuilds(step: GhostAlter) -> bool:
     return not (step.columns or step.changes or step.indexes)
 
 
-def _progress(status: CopyStatus | None, elapsed_s: float, throttled_s: float, rate: RecentRate) -> Progress:
+def _told(taken_over: str) -> str:
+    return f"took over from a run that died: {taken_over}" if taken_over else ""
+
+
+def _progress(
+    status: CopyStatus | None, elapsed_s: float, throttled_s: float, rate: RecentRate, taken_over: str
+) -> Progress:
     if status is None:
-        return Progress(note="starting", elapsed_s=elapsed_s)
+        return Progress(note=_told(taken_over) or "starting", elapsed_s=elapsed_s)
     return Progress(
         done=status.copied_rows,
         total=max(status.total_rows, 0),

@@ -21,7 +21,8 @@ _ORDER = (Kind.NEW, Kind.SENTRY, Kind.CHECKPOINTS, Kind.LOG)
 
 
 class Leftovers:
-    """For one table. ``change`` says where and for which rollout; its clauses do not matter here."""
+    """For one table. ``change`` says where and for which rollout; its clauses do not matter here. ``taken_over``: what
+    ``judge`` found of a run of ours that died, for a person; "" when nothing."""
 
     def __init__(self, site: Site, tool: CopyTool, session: Session, change: CopyChange) -> None:
         self._site = site
@@ -29,6 +30,7 @@ class Leftovers:
         self._session = session
         self._change = change
         self._names = tool.tables(change.table)
+        self.taken_over = ""
 
     def settle(self) -> bool:
         """Nothing of ours runs on this machine afterwards, and the server runs no statement for it: a swap that was
@@ -63,6 +65,8 @@ class Leftovers:
         if runner := copied.read_runner(self._session, self._tool.run_lock(self._change.table)):
             return self._held(f"{self._tool.name} runs on {self._change.table} already: {runner}")
         left = self._left()
+        here = self._tool.began(self._change)
+        self.taken_over = ", ".join([*([here] if here else []), *(str(x.table) for x in left)])
         if not left:
             return False
         if any(x.kind is Kind.OLD for x in left):
@@ -108,7 +112,7 @@ class Leftovers:
         marks = [x.mark for x in left if x.mark]
         if marks:
             return all(m.split(" ")[0] == self._change.rollout for m in marks)
-        return self._tool.began(self._change)
+        return bool(self._tool.began(self._change))
 
     def _resumable(self, left: tuple[Left, ...], mark: str) -> bool:
         marks = {x.kind: x.mark for x in left}

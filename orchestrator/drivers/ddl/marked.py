@@ -16,13 +16,14 @@ from orchestrator.mysql.session import Session
 
 class Copying(Struct, frozen=True):
     """One run: the change, the shape of the table before it, the run's mark, and the names of its tables. ``session``
-    looks; nothing long runs on it."""
+    looks; nothing long runs on it. ``taken_over``: what an earlier run left that died, for a person."""
 
     session: Session
     change: CopyChange
     shape: Shape
     mark: str
     names: CopyTables
+    taken_over: str = ""
 
     @property
     def old(self) -> TableName:

@@ -87,8 +87,12 @@ class Place(Struct, frozen=True):
         self._note.write_text(json.dumps({"pid": pid}))
 
     @property
-    def exists(self) -> bool:
-        return self._note.exists()
+    def said(self) -> str:
+        """Whose files lie here; "" when there are none."""
+        if not self._note.exists():
+            return ""
+        pid, held = self._noted(), "socket and files" if self.socket.exists() else "files"
+        return f"{held} of a process that never began" if pid is None else f"{held} of the process {pid}"
 
     def settle(self) -> None:
         """The process that was noted is ended when it is still that one."""

@@ -75,8 +75,8 @@ class GhostTool:
             raise
         return run
 
-    def began(self, change: CopyChange) -> bool:
-        return self._place(change).exists
+    def began(self, change: CopyChange) -> str:
+        return self._place(change).said
 
     def settle(self, change: CopyChange) -> None:
         self._place(change).settle()
