@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -27,11 +29,14 @@ def test_a_command_that_cannot_be_run_says_so(command: str | list[str]) -> None:
         run_command(command, 5)
 
 
-def test_what_a_late_command_started_ends_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("then", ["wait", "exit 0"])
+def test_what_a_late_command_started_ends_with_it(then: str, tmp_path: Path) -> None:
+    """B113: overall time-out with process-group kill; also of one that ended, and left somebody who keeps its output
+    open."""
     told = tmp_path / "pid"
     began = time.monotonic()
     with pytest.raises(CommandFailed, match=r"no answer within 0\.5 s"):
-        run_command(["sh", "-c", f"sleep 60 & echo $! > {told}; wait"], 0.5)
+        run_command(["sh", "-c", f"sleep 60 & echo $! > {told}; {then}"], 0.5)
     assert time.monotonic() - began < 10
     deadline = time.monotonic() + 5
     while (state := Path(f"/proc/{int(told.read_text())}/stat")).exists() and time.monotonic() < deadline:
@@ -39,6 +44,25 @@ def test_what_a_late_command_started_ends_with_it(tmp_path: Path) -> None:
             break
     else:
         assert not state.exists()
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("checks", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_checks_by_a_command_leave_no_descriptor_open(checks: int) -> None:
+    """B113: descriptors constant over 1000 checks (long: forty show it, a thousand is what the case says), whether they
+    answer, fail, cannot be run, or are ended with what they started."""
+    spec = GateSpec("errors", "command", "true", max=0.0)
+    before = descriptors()
+    for command in itertools.islice(itertools.cycle(["true", "false", "no-such-program-here", "echo many"]), checks):
+        sample(spec, command)
+    for _ in range(max(2, checks // 100)):
+        with pytest.raises(CommandFailed, match="no answer"):
+            run_command(["sh", "-c", "sleep 60 & exit 0"], 0.05)
+    assert descriptors() == before
 
 
 @pytest.mark.parametrize(
