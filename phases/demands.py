@@ -195,7 +195,7 @@ def cascade_problems(runbook: Runbook, facts: Facts) -> Sequence[Problem]:
     if not unseen:
         return ()
     # The room of expressions is loaded by whoever needs it: other commands do not pay for it.
-    from orchestrator.mysql.laws import cascade_problems as judged
+    from orchestrator.mysql.mirror_sources import cascade_problems as judged
 
     return judged(runbook.contract, shape, unseen)
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Copy, Expression, Mapping, Match, TableName, Unmapped, ValueMap, Winner
-from orchestrator.mysql.laws import check_pairs
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import mirror
@@ -487,7 +486,6 @@ def test_the_mappings_of_every_runbook_are_accepted(primary: Server, schema: str
         shape = live_shape(session, contract.table)
         relation = load_relation(session, contract, shape)
     assert len(relation.mappings) == len(contract.mappings)
-    assert check_pairs(contract, shape) == []
 
 
 def test_an_expression_may_name_a_collation_of_its_own(primary: Server, schema: str) -> None:
