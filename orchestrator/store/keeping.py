@@ -114,7 +114,7 @@ class HeldLease:
         statements = (
             START,
             *((sql.renew(place.schema, place.id, self._epoch),) if renew else ()),
-            sql.beat(place.schema, place.id),
+            sql.beat(place.schema, place.id, self._epoch),
             COMMIT,
             sql.look(place.schema, place.id, place.lock),
         )

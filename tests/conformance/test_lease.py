@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -206,6 +207,23 @@ def test_the_heartbeat_beats_while_the_lease_is_held_and_stops_after(
     assert beat() == beat()
     age = f"SELECT TIMESTAMPDIFF(MICROSECOND, at, UTC_TIMESTAMP(6)) FROM {schema_name}.heartbeat"
     wait_for(lambda: sql(primary, age)[0][0] > 1_000_000, 5)
+
+
+def test_who_was_replaced_does_not_beat_once_more(primary: Server, store: MysqlStore, schema_name: str) -> None:
+    """Found by make zombies: who was cut off beat once when it was back, before it looked."""
+    with (
+        store.lease(ID, "lee") as lease,
+        closing(connect(primary, database=schema_name, autocommit=False)) as session,
+        session.cursor() as cursor,
+    ):
+        cursor.execute("UPDATE lease SET epoch = epoch + 1 WHERE rollout = %s", (ID,))
+        cursor.execute("SELECT seq FROM heartbeat WHERE rollout = %s FOR UPDATE", (ID,))
+        last = cursor.fetchall()
+        session.commit()
+        with pytest.raises(Fenced):
+            wait_for(lambda: lease.confirm() or False, 10)
+        cursor.execute("SELECT seq FROM heartbeat WHERE rollout = %s", (ID,))
+        assert cursor.fetchall() == last
 
 
 def test_nothing_is_left_on_the_server_when_the_lease_ends(

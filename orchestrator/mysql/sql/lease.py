@@ -114,9 +114,14 @@ def bumped() -> tuple[Statement, ...]:
     return COMMIT, ANSWER_EPOCH
 
 
-def beat(schema: str, id: str) -> Statement:
-    """Only a row that is there: a purge must not be undone by the last heartbeat."""
-    return f"UPDATE {at(schema, 'heartbeat')} SET seq = seq + 1, at = UTC_TIMESTAMP(6) WHERE rollout = %s", (id,)
+def beat(schema: str, id: str, epoch: int) -> Statement:
+    """Only a row that is there: a purge must not be undone by the last heartbeat. And only ours: who was cut off looks
+    whether it still is once it is back."""
+    return (
+        f"UPDATE {at(schema, 'heartbeat')} SET seq = seq + 1, at = UTC_TIMESTAMP(6) WHERE rollout = %s"
+        f" AND EXISTS (SELECT 1 FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch = %s)",
+        (id, id, epoch),
+    )
 
 
 def renew(schema: str, id: str, epoch: int) -> Statement:

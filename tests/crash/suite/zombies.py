@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from orchestrator.errors import Exit
 from orchestrator.store.place import LeaseTimes
 from tests.crash.suite.attempt import Attempt, Child
-from tests.crash.suite.commits import committed, mark
+from tests.crash.suite.commits import Commit, committed, mark
 from tests.crash.suite.lives import Life, Move
 from tests.crash.suite.mortal import Edge, Moment, Victim
 from tests.crash.suite.oracles import after_a_death
@@ -82,11 +82,11 @@ class Race(Life):
         wait_for(lambda: heir.over() or time.monotonic() > until, 2 * _TAKES_OVER_WITHIN_S, "it works")
 
 
-def _late(commits: list[int], woken: Attempt, heir: Attempt) -> list[str]:
+def _late(commits: list[Commit], woken: Attempt, heir: Attempt) -> list[str]:
     """Findings: commits by the one that woke after the first one of the other."""
-    took_over = next((at for at, connection in enumerate(commits) if connection in heir.sessions), len(commits))
-    late = [connection for connection in commits[took_over:] if connection in woken.sessions]
-    return [f"it committed {len(late)} times after another had taken over"] if late else []
+    took_over = next((at for at, commit in enumerate(commits) if commit.connection in heir.sessions), len(commits))
+    late = [commit.of for commit in commits[took_over:] if commit.connection in woken.sessions]
+    return [f"it committed after another had taken over: {late}"] if late else []
 
 
 def _holds(here: Ground, pid: int) -> bool:
