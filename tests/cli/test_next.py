@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,11 +33,21 @@ def line(text: str) -> Answer:
     return lambda _, terminal: os.write(terminal, text.encode() + b"\n")
 
 
+def _hears_ctrl_c() -> None:
+    """Whoever was started in the background by a shell ignores it, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def typed(terminal: Terminal, answer: Answer, *arguments: str) -> tuple[int, str]:
     """The exit code and all that a terminal showed, when a person answers the question like that."""
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [ROLLOUT, *arguments], env=terminal.environment, stdin=follower, stdout=follower, stderr=follower
+        [ROLLOUT, *arguments],
+        env=terminal.environment,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        preexec_fn=_hears_ctrl_c,
     )
     os.close(follower)
     shown, answered = b"", False
@@ -99,20 +108,8 @@ def test_0_for_a_person_who_says_yes(here: Small) -> None:
 
 
 def test_ctrl_c_at_the_question_ends_the_command(here: Small) -> None:
-    """One that comes in the instant between the question and the reading of its answer is heard with the next."""
-    ended = threading.Event()
-
-    def again_and_again(process: subprocess.Popen[bytes]) -> None:
-        while not ended.wait(0.5) and process.poll() is None:
-            process.send_signal(signal.SIGINT)
-
-    def interrupts(process: subprocess.Popen[bytes], _: int) -> None:
-        process.send_signal(signal.SIGINT)
-        threading.Thread(target=again_and_again, args=(process,), daemon=True).start()
-
     with here.unchanged():
-        code, shown = typed(here.terminal, interrupts, "next")
-        ended.set()
+        code, shown = typed(here.terminal, lambda process, _: process.send_signal(signal.SIGINT), "next")
     assert code == 130, shown
 
 

@@ -18,7 +18,7 @@ from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.meanwhile import Somebody, ends
-from tests.support.servers import connect, script, sql
+from tests.support.servers import connect, script, sql, wait_caught_up
 from tests.support.small import Small, small
 from tests.support.within import opened
 
@@ -85,6 +85,33 @@ def test_every_stage_ends_right_whatever_the_global_settings_and_the_clients_clo
         ("done", "größe"),
         ("done", ""),
     ]
+
+
+def upgraded(server: Server) -> None:
+    """It is stopped, and does to its data folder what a newer version would when it starts."""
+    was = server.argv
+    server.argv = (*was, "--upgrade=FORCE")
+    try:
+        server.stop(60)
+        server.start()
+        server.wait_ready()
+    finally:
+        server.argv = was
+
+
+@pytest.mark.slow  # six starts with an upgrade each
+@pytest.mark.timeout(600)
+def test_every_stage_goes_on_after_an_upgrade_of_both_servers(here: Small) -> None:
+    """One version is at hand; what differs between two is looked at anew in every command, and nothing of it kept."""
+    for phase in (*FORWARD, "rollback"):
+        upgraded(here.pair.replica)
+        upgraded(here.pair.primary)
+        with opened(load(here.terminal.runbook), here.pair.primary) as app:
+            app.commands.rollback("", ()) if phase == "rollback" else app.commands.next(phase)
+    wait_caught_up(here.pair)
+    kept = [("new", None), ("done", "größe"), ("done", "")]
+    for server in (here.pair.primary, here.pair.replica):
+        assert sql(server, f"SELECT status, note FROM {here.table} ORDER BY id") == kept
 
 
 @contextmanager
