@@ -18,7 +18,7 @@ from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.meanwhile import Somebody, ends
-from tests.support.servers import connect, script, sql, wait_caught_up
+from tests.support.servers import connect, script, sql, wait_caught_up, wait_for
 from tests.support.small import Small, small
 from tests.support.within import opened
 
@@ -106,6 +106,7 @@ def test_every_stage_goes_on_after_an_upgrade_of_both_servers(here: Small) -> No
     for phase in (*FORWARD, "rollback"):
         upgraded(here.pair.replica)
         upgraded(here.pair.primary)
+        wait_for(lambda: sql(here.pair.primary, "SHOW REPLICAS"), 90, "the replica is back")
         with opened(load(here.terminal.runbook), here.pair.primary) as app:
             app.commands.rollback("", ()) if phase == "rollback" else app.commands.next(phase)
     wait_caught_up(here.pair)
