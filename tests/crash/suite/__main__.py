@@ -34,6 +34,8 @@ class Most(NamedTuple):
 
 
 Rollouts = Callable[[Sequence[int], Most], Tally]
+# Deaths of all workers together; they are forked, and share it.
+_counted = get_context("fork").Value("q", 0)
 
 
 def lives(seeds: Sequence[int], most: Most) -> Tally:
@@ -57,21 +59,25 @@ def _through(seeds: Sequence[int], most: Most, one: Callable[[Pair, int, Tally],
     tally = Tally()
     with guarded_pair() as pair:
         for seed in seeds:
-            if tally.total >= most.deaths or time.monotonic() > most.until:
+            if _counted.value >= most.deaths or time.monotonic() > most.until:
                 break
-            known = len(tally.findings)
+            known, deaths = len(tally.findings), tally.total
             try:
                 one(pair, seed, tally)
             except AssertionError as error:
                 tally.findings.append(f"seed {seed}: {error}")
             for finding in tally.findings[known:]:
                 print(f"FOUND: {finding}", flush=True)
-            print(f"seed {seed} is through, {tally.total} of {most.deaths} deaths", file=sys.stderr, flush=True)
+            with _counted:
+                _counted.value += tally.total - deaths
+                so_far = _counted.value
+            print(f"seed {seed} is through, {so_far} of {most.deaths} deaths", file=sys.stderr, flush=True)
     return tally
 
 
 def _shared(rollouts: Rollouts, first: int, deaths: int, within_s: float, workers: int = _WORKERS) -> Tally:
-    most = Most(-(-deaths // workers), time.monotonic() + within_s)
+    _counted.value = 0
+    most = Most(deaths, time.monotonic() + within_s)
     seeds = [range(first + w, first + 100_000, workers) for w in range(workers)]
     tally = Tally()
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
@@ -105,13 +111,16 @@ def main() -> None:
         runs.append(("heavy", lambda: _shared(storms, said.seed, said.heavy, said.within * 60)))
     if said.zombies:
         runs.append(("zombies", lambda: _shared(zombies, said.seed, said.zombies, said.within * 60, _RACERS)))
-    found = False
+    found: list[str] = []
     for weight, run in runs:
         began = time.monotonic()
         tally = run()
         print(f"\n{weight}: {tally.total} deaths in {tally.lives} rollouts, {tally.tries} commands, ", end="")
         print(f"{time.monotonic() - began:.0f} s\n\n{tally}", flush=True)
-        found = found or bool(tally.findings)
+        found += tally.findings
+    # Once more, where whoever reads only the end sees them.
+    for finding in found:
+        print(f"\nFOUND: {finding}", flush=True)
     sys.exit(1 if found else 0)
 
 
