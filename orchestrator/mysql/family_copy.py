@@ -2,13 +2,14 @@
 
 The whole family is copied, and foreign keys are made among the copies only: a key from a copy into production would
 lock production (measured: 2.4 s for the parent's readers). The schema belongs to one rollout, so what a crash left is
-found by its name and removed before the next copy is made, and when the rollout leaves.
+found by its name and removed before the next copy is made, or by whoever clears what was half done. Whoever lives
+and cannot remove his own has not done his work: nobody would come by again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -106,42 +107,34 @@ def family_copy(
                 for statement in planned.statements:
                     session.execute(statement)
             yield session, planned
-        finally:
-            _removed(session, schema, tag)
+        except BaseException:
+            # Cut off, perhaps by who took over: the copies of that name may be his by now.
+            if session.connected:
+                with suppress(ServerError):
+                    session.execute(sql.drop_schema(schema, tag))
+            raise
+        with _telling(schema, "removed"):
+            session.execute(sql.drop_schema(schema, tag))
     finally:
         session.close()
 
 
 @contextmanager
-def _telling(schema: str) -> Iterator[None]:
+def _telling(schema: str, doing: str = "made") -> Iterator[None]:
     try:
         yield
     except ServerError as error:
-        raise told(error, "while the scratch copy was made", copy_grant(schema)) from error
+        raise told(error, f"while the scratch copy was {doing}", copy_grant(schema)) from error
 
 
 def remove_family_copy(site: Site) -> None:
     """Whatever a crash left of the rollout's scratch copies is gone. Raises as ``family_copy`` does."""
-    session, schema = site.connect(_TAG), copy_schema(site)
-    try:
+    schema = copy_schema(site)
+    with closing(site.connect(_TAG)) as session, _telling(schema, "removed"):
         session.execute(sql.drop_schema(schema, site.tag(_TAG)))
-    except ServerError as error:
-        raise told(error, "while the scratch copy was removed", copy_grant(schema)) from error
-    finally:
-        session.close()
 
 
 def copy_grant(schema: str) -> str:
     pattern = schema.replace("_", "\\_")
     return f"GRANT ALL ON `{pattern}`.* TO this account (rollout doctor writes it out)"
 
-
-def _removed(session: Session, schema: str, tag: str) -> None:
-    if not session.connected:
-        # Cut off, perhaps by who took over: the copies of that name may be his by now.
-        return
-    try:
-        session.execute(sql.drop_schema(schema, tag))
-    except ServerError:
-        # The next copy, or leaving, removes it; what the trial found is worth more than this.
-        return

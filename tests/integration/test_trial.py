@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pymysql.connections import Connection
 
 from orchestrator.drivers.ddl.trial import TrialDriver
+from orchestrator.errors import ServerUnreachable
 from orchestrator.model.contract import (
     Column,
     Contract,
@@ -180,6 +184,26 @@ def test_what_a_crash_left_is_removed_by_whoever_looks_next(ground: Ground) -> N
     assert ground.driver.observe(step) is Seen.ABSENT
     assert ground.copies() == []
     script(ground.server, f"CREATE DATABASE `{left}`; CREATE TABLE `{left}`.job (id INT)")
+    assert ground.tried(ground.columns(PARENT)).result is Result.DONE
+
+
+def test_who_cannot_remove_his_copy_has_not_done_his_work(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by ``make crash``: cut off at the last statement of a trial, which was done then, and the copy stayed."""
+    sent, copied = Connection.query, list[str]()
+
+    def query(self: Any, text: Any, unbuffered: bool = False) -> Any:
+        if "LIKE" in (words := str(text)) and words.startswith("CREATE"):
+            copied.append(words)
+        if copied and words.startswith("DROP"):
+            monkeypatch.undo()
+            self._sock.shutdown(socket.SHUT_RDWR)
+        return sent(self, text, unbuffered)
+
+    monkeypatch.setattr(Connection, "query", query)
+    with pytest.raises(ServerUnreachable, match="scratch copy was removed"):
+        ground.tried(ground.columns(PARENT))
+    assert len(copied) == len(ground.family)
+    assert ground.copies() != []
     assert ground.tried(ground.columns(PARENT)).result is Result.DONE
 
 
