@@ -1,8 +1,8 @@
 """What a busy application feels: two hundred connections at 70 % of the rate that the server takes alone, while a
 rollout walks all six stages. Each stage is compared with as long a pulse without us right before it.
 
-A wait is that of one statement on its connection. Client and servers share this machine's cores, so what we take from
-the server's CPU is taken from the application as well.
+A wait is that of one statement, from the moment when it was due. Applications, servers and the tool share this
+machine's cores, so what we take of them is taken from the application.
 """
 
 from __future__ import annotations
@@ -13,23 +13,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from benchmarks.applications import Applications
 from benchmarks.backfill import INDEXES, make, settings_of
 from benchmarks.figures import Figure
-from orchestrator.mysql.application_session import ApplicationSession
-from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair, start_pair
 from orchestrator.sandbox.template import OPERATOR
-from orchestrator.settings import ServerSettings
 
 ROLLOUT = str(Path(sys.executable).with_name("rollout"))
-_CONNECTIONS, _THREADS = 200, 8
+_CONNECTIONS, _AT_ONCE = 200, 16
 _SHARE = 0.7
 _ROWS = 200_000
 _ALONE_S = 8.0
@@ -78,73 +75,15 @@ def environment(pair: Pair, folder: Path) -> dict[str, str]:
     }
 
 
-class _Crowd:
-    """``_CONNECTIONS`` sessions over ``_THREADS`` threads, which read and write rows one at a time until the end.
-
-    ``rate``: statements a second of all together, 0 for as many as the server takes."""
-
-    def __init__(self, settings: ServerSettings) -> None:
-        self._settings = settings
-        self._ended = threading.Event()
-        self._open = threading.Barrier(_THREADS + 1, timeout=120.0)
-        self._lock = threading.Lock()
-        self._waits_s: list[float] = []
-        self.rate = 0.0
-        self.errors: list[str] = []
-        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(_THREADS)]
-
-    def __enter__(self) -> _Crowd:
-        for thread in self._threads:
-            thread.start()
-        self._open.wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def waits(self) -> list[float]:
-        """Every wait since it was last asked for, in seconds."""
-        with self._lock:
-            taken, self._waits_s = self._waits_s, []
-        return taken
-
-    def _run(self, number: int) -> None:
-        draw = random.Random(number)
-        sessions = [
-            ApplicationSession(self._settings, f"load {number}.{n}", "bench") for n in range(_CONNECTIONS // _THREADS)
-        ]
-        for session in sessions:
-            session.open()
-        self._open.wait()
-        due = time.perf_counter()
-        while not self._ended.is_set():
-            if self.rate:
-                due = max(due + _THREADS / self.rate, time.perf_counter() - 1.0)
-                self._ended.wait(max(due - time.perf_counter(), 0.0))
-            began = time.perf_counter()
-            try:
-                _statement(draw.choice(sessions), draw)
-            except ServerError as error:
-                self.errors.append(str(error))
-            waited_s = time.perf_counter() - began
-            with self._lock:
-                self._waits_s.append(waited_s)
-        for session in sessions:
-            session.close()
-
-
-def _statement(session: ApplicationSession, draw: random.Random) -> None:
+def _statement(draw: random.Random) -> bytes:
     id, kind = draw.randrange(_ROWS) * 7, draw.random()
     if kind < 0.6:
-        session.query("SELECT status, note, timeout_s FROM orders WHERE id = %s", (id,))
-    elif kind < 0.85:
-        session.execute("UPDATE orders SET status = %s WHERE id = %s", (draw.choice(("new", "work", "done")), id))
-    elif kind < 0.95:
-        session.execute("UPDATE orders SET timeout_s = %s WHERE id = %s", (draw.randrange(1000), id))
-    else:
-        session.query("SELECT COUNT(*) FROM orders WHERE id BETWEEN %s AND %s", (id, id + 700))
+        return b"SELECT status, note, timeout_s FROM orders WHERE id = %d" % id
+    if kind < 0.85:
+        return b"UPDATE orders SET status = '%b' WHERE id = %d" % (draw.choice((b"new", b"work", b"done")), id)
+    if kind < 0.95:
+        return b"UPDATE orders SET timeout_s = %d WHERE id = %d" % (draw.randrange(1000), id)
+    return b"SELECT COUNT(*) FROM orders WHERE id BETWEEN %d AND %d" % (id, id + 700)
 
 
 def load() -> Sequence[Figure]:
@@ -158,7 +97,7 @@ def load() -> Sequence[Figure]:
         finally:
             pair.remove()
     errors = (*paced.errors, *full.errors)
-    most = f"{_CONNECTIONS} connections, {_THREADS} statements at a time"
+    most = f"{_CONNECTIONS} connections, rate of {_AT_ONCE} statements at a time"
     longest = f"longest with us {paced.longest_s:.3f} s, without {paced.bare_longest_s:.3f} s"
     return (
         Figure("load_p99", paced.p99_s, "s", paced.bare_p99_s, goal=1.3, note=f"{most}, {paced.told}; {longest}"),
@@ -208,11 +147,11 @@ def _p99(waits_s: Sequence[float]) -> float:
     return statistics.quantiles(waits_s, n=100)[-1]
 
 
-def _rate(crowd: _Crowd) -> float:
+def _rate(applications: Applications) -> float:
     time.sleep(_ALONE_S / 4)
-    crowd.waits()
+    applications.waits()
     time.sleep(_ALONE_S)
-    return len(crowd.waits()) / _ALONE_S
+    return len(applications.waits()) / _ALONE_S
 
 
 def _walked(pair: Pair, folder: Path, share: float) -> _Felt:
@@ -222,18 +161,25 @@ def _walked(pair: Pair, folder: Path, share: float) -> _Felt:
         make(session, settings, _ROWS, INDEXES)
         session.execute("DROP DATABASE _rollout")
         session.execute(f"SET GLOBAL max_connections = {2 * _CONNECTIONS}")
-    with _Crowd(settings) as crowd:
-        felt, pulse_s = _Felt(share * _rate(crowd)), _LEAST_PULSE_S
-        crowd.rate = felt.rate if share < 1.0 else 0.0
+    with Applications(settings, "bench", _CONNECTIONS, _AT_ONCE, _statement) as applications:
+        felt, pulse_s = _Felt(share * _rate(applications)), _LEAST_PULSE_S
+        applications.rate = felt.rate if share < 1.0 else 0.0
         for stage in STAGES:
             time.sleep(1.0)
-            crowd.waits()
+            applications.waits()
             time.sleep(pulse_s)
-            bare = crowd.waits()
+            bare = applications.waits()
             began = time.monotonic()
-            subprocess.run([ROLLOUT, *stage, "-y"], env=environment(pair, folder), check=True, capture_output=True)
-            ours = crowd.waits()
+            _typed(stage, environment(pair, folder))
+            ours = applications.waits()
             pulse_s = min(max(time.monotonic() - began, _LEAST_PULSE_S), _MOST_PULSE_S)
             felt.add(stage[-1], bare, ours)
-    felt.errors = crowd.errors
+    felt.errors = applications.errors
     return felt
+
+
+def _typed(stage: Sequence[str], environment: dict[str, str]) -> None:
+    """In a terminal of its own: a kernel that shares the cores between sessions does not take the tool for a part of
+    the application."""
+    command = [ROLLOUT, *stage, "-y"]
+    subprocess.run(command, env=environment, check=True, capture_output=True, start_new_session=True)
