@@ -7,13 +7,13 @@ from them, with some 0.1 ms of CPU each.
 
 from __future__ import annotations
 
+import heapq
 import random
 import select
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from orchestrator.mysql.application_session import ApplicationSession
 from orchestrator.settings import ServerSettings
@@ -74,8 +74,8 @@ class _Connection:
 
 
 class Applications:
-    """They send statements until the end. ``rate``: how many a second, at random moments; 0: ``at_once`` of them are
-    always on their way."""
+    """They send statements until the end, and each thinks before its next one. ``rate``: how many a second of all
+    together while the server answers at once; 0: ``at_once`` of them are always on their way, and nobody thinks."""
 
     def __init__(
         self,
@@ -85,9 +85,10 @@ class Applications:
         at_once: int,
         statement: Callable[[random.Random], bytes],
     ) -> None:
-        self._free = [_Connection(settings, f"load {n}", schema) for n in range(connections)]
+        self._idle = [_Connection(settings, f"load {n}", schema) for n in range(connections)]
+        self._thinking: list[tuple[float, int, _Connection]] = []
         self._busy: dict[_Connection, float] = {}
-        self._at_once = at_once
+        self._connections, self._at_once = connections, at_once
         self._statement = statement
         self._draw = random.Random(7)
         self._ended = threading.Event()
@@ -104,7 +105,7 @@ class Applications:
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join(60)
-        for connection in (*self._free, *self._busy):
+        for connection in (*self._idle, *self._busy, *(c for _, _, c in self._thinking)):
             connection.close()
 
     def waits(self) -> list[float]:
@@ -114,39 +115,39 @@ class Applications:
         return taken
 
     def _run(self) -> None:
-        with suppress(OSError):
-            rate, due = self.rate, time.perf_counter()
+        try:
             while not self._ended.is_set():
-                if self.rate != rate:
-                    rate, due = self.rate, time.perf_counter()
-                if rate:
-                    due = self._sent_by(due, rate)
+                if self.rate:
+                    while self._idle:
+                        self._think(self._idle.pop())
+                    while self._thinking and self._thinking[0][0] <= time.perf_counter():
+                        due, _, connection = heapq.heappop(self._thinking)
+                        self._send(connection, due)
                 else:
                     while len(self._busy) < self._at_once:
-                        self._send(time.perf_counter())
-                sleep_s = min(due - time.perf_counter(), _LONGEST_SLEEP_S) if rate and self._free else _LONGEST_SLEEP_S
-                self._hear(max(sleep_s, 0.0))
-            return
-        self.errors.append("a connection broke")
+                        self._send(self._idle.pop(self._draw.randrange(len(self._idle))), time.perf_counter())
+                self._hear(self._sleep_s())
+        except OSError as error:
+            self.errors.append(f"a connection broke: {error}")
 
-    def _sent_by(self, due: float, rate: float) -> float:
-        """Send all that is due, so far as a connection is free. When the next one is due."""
-        while due <= time.perf_counter() and self._free:
-            self._send(due)
-            due += self._draw.expovariate(rate)
-        return due
+    def _think(self, connection: _Connection) -> None:
+        due = time.perf_counter() + self._draw.expovariate(self.rate / self._connections)
+        heapq.heappush(self._thinking, (due, connection.fileno(), connection))
 
-    def _send(self, due: float) -> None:
-        connection = self._free.pop(self._draw.randrange(len(self._free)))
+    def _send(self, connection: _Connection, due: float) -> None:
         connection.send(self._statement(self._draw))
         self._busy[connection] = due
+
+    def _sleep_s(self) -> float:
+        due = self._thinking[0][0] if self._thinking else float("inf")
+        return min(max(due - time.perf_counter(), 0.0), _LONGEST_SLEEP_S)
 
     def _hear(self, within_s: float) -> None:
         ready, _, _ = select.select(list(self._busy), (), (), within_s)
         for connection in ready:
             if connection.answered():
                 waited_s = time.perf_counter() - self._busy.pop(connection)
-                self._free.append(connection)
+                self._idle.append(connection)
                 if connection.error:
                     self.errors.append(connection.error)
                 with self._lock:

@@ -29,7 +29,7 @@ ROLLOUT = str(Path(sys.executable).with_name("rollout"))
 _CONNECTIONS, _AT_ONCE = 200, 16
 _SHARE = 0.7
 _ROWS = 200_000
-_ALONE_S = 8.0
+_ALONE_S = 15.0
 _LEAST_PULSE_S, _MOST_PULSE_S = 6.0, 20.0
 _RUNBOOK = """\
 apiVersion: rollout/v1
@@ -148,7 +148,7 @@ def _p99(waits_s: Sequence[float]) -> float:
 
 
 def _rate(applications: Applications) -> float:
-    time.sleep(_ALONE_S / 4)
+    time.sleep(_ALONE_S / 2)
     applications.waits()
     time.sleep(_ALONE_S)
     return len(applications.waits()) / _ALONE_S
