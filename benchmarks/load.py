@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -49,6 +49,14 @@ phases:
   verify: {soak: 5s}
   rollback: {quiet: 5s}
 """
+# The same change by hand, without a look at anything.
+_ALTERS = (
+    "ALTER TABLE bench.orders ADD COLUMN phase VARCHAR(32), ADD COLUMN wait_ms BIGINT, ALGORITHM=INSTANT",
+    "ALTER TABLE bench.orders ADD INDEX by_phase (phase, made_at), ALGORITHM=INPLACE, LOCK=NONE",
+)
+_BATCH = "UPDATE bench.orders SET phase = status, wait_ms = timeout_s * 1000 WHERE id > %s AND id <= %s"
+_COMPARED = "SELECT COUNT(*) FROM bench.orders WHERE NOT (phase <=> status) OR NOT (wait_ms <=> timeout_s * 1000)"
+_BATCH_ROWS = 1000
 STAGES: tuple[tuple[str, ...], ...] = (
     ("next", "--phase", "ddl"),
     ("next", "--phase", "backfill"),
@@ -87,13 +95,16 @@ def _statement(draw: random.Random) -> bytes:
 
 
 def load() -> Sequence[Figure]:
-    """p99 of the application with us ÷ without; at the full rate it is only reported. One run of each."""
+    """p99 of the application with us ÷ without; at the full rate it is only reported, and what the same change costs
+    when it is made by hand. One run of each."""
     with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
         pair = start_pair(Path(folder) / "pair")
         try:
             write_runbook(Path(folder))
-            paced = _walked(pair, Path(folder), _SHARE)
-            full = _walked(pair, Path(folder), 1.0)
+            ours = [(stage[-1], lambda s=stage: _typed(s, environment(pair, Path(folder)))) for stage in STAGES]
+            paced = _walked(pair, ours, _SHARE)
+            full = _walked(pair, ours, 1.0)
+            hand = _walked(pair, _by_hand(pair), _SHARE)
         finally:
             pair.remove()
     errors = (*paced.errors, *full.errors)
@@ -103,6 +114,7 @@ def load() -> Sequence[Figure]:
         Figure("load_p99", paced.p99_s, "s", paced.bare_p99_s, goal=1.3, note=f"{most}, {paced.told}; {longest}"),
         Figure("load_errors", len(errors), "", goal=0, note="; ".join(errors[:3])),
         Figure("load_full_p99", full.p99_s, "s", full.bare_p99_s, note=f"at the full rate, {full.told}"),
+        Figure("load_hand_p99", hand.p99_s, "s", hand.bare_p99_s, note=f"the same change by hand, {hand.told}"),
     )
 
 
@@ -154,8 +166,8 @@ def _rate(applications: Applications) -> float:
     return len(applications.waits()) / _ALONE_S
 
 
-def _walked(pair: Pair, folder: Path, share: float) -> _Felt:
-    """One walk of a new table through all stages and back, under that share of the rate that is taken alone."""
+def _walked(pair: Pair, works: Sequence[tuple[str, Callable[[], object]]], share: float) -> _Felt:
+    """Each of ``works`` on a new table, under that share of the rate that is taken alone."""
     settings = settings_of(pair.primary)
     with closing(Session(settings, role="bench", timeout_s=600.0)) as session:
         make(session, settings, _ROWS, INDEXES)
@@ -164,16 +176,16 @@ def _walked(pair: Pair, folder: Path, share: float) -> _Felt:
     with Applications(settings, "bench", _CONNECTIONS, _AT_ONCE, _statement) as applications:
         felt, pulse_s = _Felt(share * _rate(applications)), _LEAST_PULSE_S
         applications.rate = felt.rate if share < 1.0 else 0.0
-        for stage in STAGES:
+        for name, work in works:
             time.sleep(1.0)
             applications.waits()
             time.sleep(pulse_s)
             bare = applications.waits()
             began = time.monotonic()
-            _typed(stage, environment(pair, folder))
-            ours = applications.waits()
+            work()
+            with_it = applications.waits()
             pulse_s = min(max(time.monotonic() - began, _LEAST_PULSE_S), _MOST_PULSE_S)
-            felt.add(stage[-1], bare, ours)
+            felt.add(name, bare, with_it)
     felt.errors = applications.errors
     return felt
 
@@ -183,3 +195,20 @@ def _typed(stage: Sequence[str], environment: dict[str, str]) -> None:
     the application."""
     command = [ROLLOUT, *stage, "-y"]
     subprocess.run(command, env=environment, check=True, capture_output=True, start_new_session=True)
+
+
+def _by_hand(pair: Pair) -> Sequence[tuple[str, Callable[[], object]]]:
+    def said(statement: str, *args: object) -> None:
+        with closing(Session(settings_of(pair.primary), role="bench", timeout_s=600.0)) as session:
+            session.execute(statement, args)
+
+    def filled() -> None:
+        with closing(Session(settings_of(pair.primary), role="bench", timeout_s=600.0)) as session:
+            for row in range(0, _ROWS, _BATCH_ROWS):
+                session.execute(_BATCH, ((row - 1) * 7, (row + _BATCH_ROWS - 1) * 7))
+
+    return (
+        ("ddl", lambda: [said(statement) for statement in _ALTERS]),
+        ("backfill", filled),
+        ("verify", lambda: said(_COMPARED)),
+    )
