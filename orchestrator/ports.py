@@ -208,7 +208,10 @@ class Store(Protocol):
         """Fence whoever holds the lease, without taking it: the way back does not wait for a lease."""
         ...
 
-    def purge(self, id: str) -> None: ...
+    def purge(self, id: str, epoch: int) -> None:
+        """Nothing of the rollout is left. Fenced by the lease's epoch: raises Fenced, and removes nothing, when another
+        one stands. One that is gone already is fine: an answer that was lost must not be an error."""
+        ...
 
 
 class Lease(Protocol):
@@ -260,8 +263,8 @@ class Flags(Protocol):
     def lower_double_writes(self, epoch: int | None) -> None:
         """Applications write one column again. ``epoch`` None: to clear up."""
 
-    def clear(self) -> None:
-        """What lies outside of the state is gone. Raises Held when it is not."""
+    def clear(self, epoch: int) -> None:
+        """What lies outside of the state is gone, unless a later epoch wrote it. Raises Held when it is not."""
 
 
 # A sample that was begun: a number, the reason why there is none, or None while it is under way.

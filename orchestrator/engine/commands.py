@@ -227,8 +227,10 @@ class Commands:
                     "no application asks for the flag any more",
                     "release the application without the flag first",
                 )
-            self._p.flags.clear()
-            self._p.store.purge(self._id)
+            # Whoever slept here goes no further: what is cleared outside of the state knows no lease.
+            lease.alive()
+            self._p.flags.clear(lease.epoch)
+            self._p.store.purge(self._id, lease.epoch)
         return f"{self._id} is gone from the state: record, history, positions and flag"
 
     def _run(self, planner: Phase, record: Record, asked: Asked) -> Ended:

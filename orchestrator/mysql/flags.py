@@ -46,7 +46,7 @@ class MysqlFlags:
         """Applications ask the row itself."""
         return ()
 
-    def clear(self) -> None:
+    def clear(self, epoch: int) -> None:
         """The row goes with the state."""
 
     def read(self) -> FlagFacts:

@@ -68,7 +68,7 @@ class MemoryStore:
         with self._lock:
             room = self._room(record.id)
             if room.epoch not in (0, record.epoch):
-                raise _fenced(record, room.epoch)
+                raise _fenced(record.id, record.epoch, room.epoch)
             for other in self.rollouts():
                 if other.id == record.id or (other.table == record.table and other.state is not State.FINISHED):
                     raise Held(
@@ -84,7 +84,7 @@ class MemoryStore:
         with self._lock:
             stored = self.load(record.id)
             if stored is None or stored.epoch != record.epoch:
-                raise _fenced(record, stored.epoch if stored else None)
+                raise _fenced(record.id, record.epoch, stored.epoch if stored else None)
             if stored.revision != record.revision - 1:
                 raise RolloutError(
                     f"{record.id} is stored with revision {stored.revision}, and {record.revision} was to follow it",
@@ -149,9 +149,12 @@ class MemoryStore:
             room.epoch = max(room.epoch, self._high) + 1
             return room.epoch
 
-    def purge(self, id: str) -> None:
+    def purge(self, id: str, epoch: int) -> None:
         with self._lock:
-            self._high = max(self._high, self._room(id).epoch)
+            room = self._room(id)
+            if room.epoch not in (0, epoch):
+                raise _fenced(id, epoch, room.epoch)
+            self._high = max(self._high, room.epoch)
             del self._rooms[id]
 
     def sign_of_life(self, id: str, epoch: int) -> bool:
@@ -205,10 +208,10 @@ def _store(room: _Room, record: Record, event: Event) -> None:
     room.events.append(codec.encode_event(replace(event, revision=record.revision, state=record.state.value)))
 
 
-def _fenced(record: Record, epoch: int | None) -> Fenced:
-    stands = "gone" if epoch is None else f"at epoch {epoch}"
+def _fenced(id: str, epoch: int, stands_at: int | None) -> Fenced:
+    stands = "gone" if stands_at is None else f"at epoch {stands_at}"
     return Fenced(
-        f"{record.id} is {stands} in the store, and we act under epoch {record.epoch}; nothing was written",
+        f"{id} is {stands} in the store, and we act under epoch {epoch}; nothing was written",
         "a lease that is still ours",
         "rollout status shows who acts now; then type the same command again",
     )

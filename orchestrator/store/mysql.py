@@ -86,7 +86,7 @@ class MysqlStore:
                 raise self._told(error, f"beginning {record.id}") from error
             raise self._in_the_way(record) from error
         if not created:
-            raise _fenced(record, "another epoch")
+            raise _fenced(record.id, record.epoch, "at another epoch")
         return record
 
     def save(self, record: Record, event: Event) -> Record:
@@ -147,8 +147,10 @@ class MysqlStore:
                     raise self._told(error, f"fencing whoever holds {id}") from error
         raise AssertionError("the last try returns or raises")
 
-    def purge(self, id: str) -> None:
-        self._repeat(sql.purge(self._schema, id), f"purging {id}")
+    def purge(self, id: str, epoch: int) -> None:
+        ((gone,),) = self._repeat(sql.purge(self._schema, id, epoch), f"purging {id}")
+        if not gone:
+            raise _fenced(id, epoch, "somebody else's")
 
     def _read(self, statement: sql.Statement) -> list[Row]:
         """Rows of a read; none when the store was never installed. A broken session is tried once more."""
@@ -167,17 +169,17 @@ class MysqlStore:
                     raise self._told(error, "reading the state", writes=False) from error
         return []
 
-    def _repeat(self, statements: tuple[sql.Statement, ...], doing: str) -> None:
-        """Send statements that may be sent twice, until the server takes them or says why not."""
+    def _repeat(self, statements: tuple[sql.Statement, ...], doing: str) -> list[Row]:
+        """Send statements that may be sent twice, until the server takes them or says why not. The last one's rows."""
         for left in reversed(range(TRIES)):
             try:
                 with self._locks["store"]:
-                    packet(self._main(), statements)
-                return
+                    return packet(self._main(), statements)[-1]
             except ServerError as error:
                 if not left or error.cure not in (Cure.RETRY, Cure.RECONNECT):
                     raise self._told(error, doing) from error
                 self._clock.sleep(POLL_S)
+        raise AssertionError("the last try returns or raises")
 
     def _settle(self, record: Record, event: Event, write: tuple[sql.Statement, ...]) -> bool:
         """Whether the write and its event took effect. Raises ServerError when refused, CannotSay when nobody knows."""
@@ -197,10 +199,10 @@ class MysqlStore:
     def _not_saved(self, record: Record) -> RolloutError:
         found = self._read(sql.stand(self._schema, record.id))
         if not found:
-            return _fenced(record, "gone")
+            return _fenced(record.id, record.epoch, "gone")
         revision, epoch = (int(n) for n in found[0])
         if epoch != record.epoch:
-            return _fenced(record, f"at epoch {epoch}")
+            return _fenced(record.id, record.epoch, f"at epoch {epoch}")
         return RolloutError(
             f"{record.id} is stored with revision {revision}, and revision {record.revision} was to follow it",
             f"revision {revision + 1}",
@@ -245,9 +247,9 @@ def _record(row: Row) -> Record:
     return replace(codec.decode_record(text), revision=int(revision), epoch=int(epoch))
 
 
-def _fenced(record: Record, stands: str) -> Fenced:
+def _fenced(id: str, epoch: int, stands: str) -> Fenced:
     return Fenced(
-        f"{record.id} is {stands} in the store, and we act under epoch {record.epoch}; nothing was written",
+        f"{id} is {stands} in the store, and we act under epoch {epoch}; nothing was written",
         "a lease that is still ours",
         "rollout status shows who acts now; then type the same command again",
     )

@@ -199,7 +199,7 @@ def test_a_purge_leaves_nothing_and_no_old_epoch_ever_comes_again(world: World) 
     store.progress(ID, record.epoch, Progress(done=3))
     store.ask(ID, Request(Ask.PAUSE, "lee", datetime.now(UTC)))
     with store.lease(ID, "kim") as lease:
-        store.purge(ID)
+        store.purge(ID, lease.epoch)
     assert world.actor().load(ID) is None
     assert not world.actor().rollouts()
     assert not world.actor().history(ID)
@@ -208,6 +208,40 @@ def test_a_purge_leaves_nothing_and_no_old_epoch_ever_comes_again(world: World) 
     with store.lease(ID, "kim") as later:
         assert later.epoch > lease.epoch
         store.create(*begin(epoch=later.epoch))
+
+
+def test_a_purge_under_an_old_epoch_removes_nothing(world: World) -> None:
+    store = world.actor()
+    record = _running(store)
+    store.ask(ID, Request(Ask.PAUSE, "lee", datetime.now(UTC)))
+    store.bump_epoch(ID)
+    with pytest.raises(Fenced):
+        store.purge(ID, record.epoch)
+    assert world.actor().load(ID) == replace(record, epoch=record.epoch + 1)
+    assert len(store.history(ID)) == 2
+    assert store.asked(ID) is not None
+
+
+def test_a_purger_that_comes_late_removes_nothing_of_what_began_since(world: World) -> None:
+    """It froze before its deletes; another one purged, and the same rollout began anew."""
+    late, other = world.actor(), world.actor()
+    _running(late)
+    with late.lease(ID, "kim") as lease:
+        other.bump_epoch(ID)
+        with other.lease(ID, "lee") as taken:
+            other.purge(ID, taken.epoch)
+        record = _running(other)
+        with pytest.raises(Fenced):
+            late.purge(ID, lease.epoch)
+    assert world.actor().load(ID) == record
+
+
+def test_a_purge_whose_answer_was_lost_may_be_sent_again(store: Store) -> None:
+    _running(store)
+    with store.lease(ID, "kim") as lease:
+        store.purge(ID, lease.epoch)
+        store.purge(ID, lease.epoch)
+    assert store.load(ID) is None
 
 
 def test_installing_twice_changes_nothing(store: Store) -> None:

@@ -75,7 +75,8 @@ def schema_name(primary: Server) -> Iterator[str]:
 @pytest.fixture
 def row(primary: Server, schema_name: str) -> Iterator[MysqlFlags]:
     store = MysqlStore(settings_of(primary, schema_name), SystemClock())
-    store.purge(ID)
+    with store.lease(ID, "kim") as lease:
+        store.purge(ID, lease.epoch)
     store.close()
     made = MysqlFlags(settings_of(primary, schema_name), ID, SystemClock())
     yield made
@@ -225,6 +226,20 @@ def test_b130_a_reader_in_a_loop_never_sees_anything_but_a_whole_document(
     assert [p.name for p in tmp_path.iterdir()] == ["flags.json"], "no side file and no lock is left"
 
 
+def test_a_flagd_file_that_a_later_epoch_raised_is_not_cleared_by_who_comes_late(tmp_path: Path) -> None:
+    board = FlagdFile(tmp_path / "flags.json", ID)
+    board.clear(1)
+    board.show(7, (True, 25))
+    with pytest.raises(BoardFailed, match="written under epoch 7, we act under 6"):
+        board.clear(6)
+    assert board.seen() == (True, 25)
+    board.clear(7)
+    assert list(tmp_path.iterdir()) == []
+    board.show(7, (False, 0))
+    board.clear(6)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_b129_a_file_that_is_not_ours_is_neither_read_nor_written(tmp_path: Path) -> None:
     path = tmp_path / "flags.json"
     other = FlagdFile(path, "another")
@@ -235,7 +250,7 @@ def test_b129_a_file_that_is_not_ours_is_neither_read_nor_written(tmp_path: Path
         with pytest.raises(BoardFailed, match="belongs to the rollout another"):
             board.show(9, shown)
     with pytest.raises(BoardFailed, match="belongs to"):
-        board.clear()
+        board.clear(9)
     path.write_text("{}")
     with pytest.raises(BoardFailed, match="not a file that rollout wrote"):
         board.seen()

@@ -230,7 +230,7 @@ def test_installing_without_the_right_names_the_grant_that_is_enough(
     with small.lease(ID, "kim") as lease:
         small.create(*begin(epoch=lease.epoch))
         lease.alive()
-    small.purge(ID)
+        small.purge(ID, lease.epoch)
     small.close()
 
 
@@ -288,8 +288,8 @@ def test_a_state_schema_may_have_any_name(primary: Server) -> None:
         store.install()
         with store.lease(ID, "kim") as lease:
             store.create(*begin(epoch=lease.epoch))
-        assert store.load(ID) is not None
-        store.purge(ID)
+            assert store.load(ID) is not None
+            store.purge(ID, lease.epoch)
     finally:
         store.close()
         script(primary, "DROP DATABASE IF EXISTS `_st 100%d ``x```")
@@ -299,7 +299,7 @@ def test_a_purge_leaves_no_row_that_names_the_rollout(primary: Server, schema_na
     with store.lease(ID, "kim") as lease:
         store.create(*begin(epoch=lease.epoch))
         sql(primary, f"INSERT INTO {schema_name}.flag VALUES (%s, 0, 0, 's', UTC_TIMESTAMP(6), 1, 0)", (ID,))
-        store.purge(ID)
+        store.purge(ID, lease.epoch)
     tables = ("event", "flag", "heartbeat", "lease", "position", "progress", "request")
     for table in tables:
         assert sql(primary, f"SELECT COUNT(*) FROM {schema_name}.{table} WHERE rollout = %s", (ID,)) == [(0,)], table

@@ -113,7 +113,7 @@ class WorldFlags:
     def beside(self, new_writes: bool, percent: int) -> tuple[str, ...]:
         return ()
 
-    def clear(self) -> None:
+    def clear(self, epoch: int) -> None:
         """There is nothing outside of the world."""
 
     def read(self) -> FlagFacts:

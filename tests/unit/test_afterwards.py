@@ -111,7 +111,7 @@ def test_watching_changes_no_record_and_a_signal_ends_it_with_readers_where_they
     [
         (lambda s: s.commands.finish(True, ()), "this rollout is finished"),
         (lambda s: s.commands.rollback("shadow-write", ()), "readers are not on the new column any more: the old appl"),
-        (lambda s: s.store.purge("orders"), "nothing of this rollout is left"),
+        (lambda s: s.store.purge("orders", s.record.epoch), "nothing of this rollout is left"),
     ],
     ids=["finish", "rollback", "purge"],
 )

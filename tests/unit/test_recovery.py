@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.checks.reading import refuses
 from orchestrator.engine import Commands
-from orchestrator.errors import CannotSay, Held, PhaseFailed
+from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed
 from orchestrator.model.advice import advise
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
@@ -225,3 +225,26 @@ def test_a_ramp_that_died_before_its_flag_was_kept_holds_its_last_step_again(whe
     assert "read-switch" in stage.record.done
     assert stage.world.effective() == 100
     assert stage.driver.applied.count("set-percent:25") == 1, "a step that passed is not held again"
+
+
+def test_a_purger_that_slept_while_the_flag_was_watched_removes_nothing_of_what_began_since() -> None:
+    """Another one purged meanwhile and began the same rollout anew: neither its state nor its board is touched."""
+    stage, cleared = Stage(), list[int]()
+    stage.flags.clear = cleared.append  # type: ignore[method-assign]
+    stage.commands.next("ddl")
+    stage.commands.rollback("", ())
+    apply = stage.driver.apply
+
+    def slept(step: Step, beat: Beat) -> Outcome:
+        outcome = apply(step, beat)
+        stage.driver.apply = apply  # type: ignore[method-assign]
+        stage.store.bump_epoch("orders")
+        stage.commands.purge()
+        stage.commands.next("ddl")
+        return outcome
+
+    stage.driver.apply = slept  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        stage.commands.purge()
+    assert (stage.record.state, stage.record.done) == (State.DONE, ("ddl",))
+    assert len(cleared) == 1

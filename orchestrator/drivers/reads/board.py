@@ -52,8 +52,8 @@ class Board(Protocol):
         """What a person types to have it show that."""
         ...
 
-    def clear(self) -> None:
-        """Nothing of it is left."""
+    def clear(self, epoch: int) -> None:
+        """Nothing of it is left. One of a later epoch is refused where that can be done."""
         ...
 
 
@@ -113,9 +113,9 @@ class BoardFlags:
     def lower_double_writes(self, epoch: int | None) -> None:
         self._row.lower_double_writes(epoch)
 
-    def clear(self) -> None:
+    def clear(self, epoch: int) -> None:
         try:
-            self._board.clear()
+            self._board.clear(epoch)
         except BoardFailed as failed:
             raise Held(
                 f"{self._board.name} is still there: {failed}", "nothing of ours is left", "remove it, then purge again"

@@ -61,8 +61,8 @@ class FlagdFile:
             lowers = shown == (False, 0)
             stands = self._read(whole=not lowers)
             before, version = (stands["metadata"]["epoch"], stands["metadata"]["version"]) if stands else (0, 0)
-            if epoch < before and not lowers:
-                raise BoardFailed(f"it was written under epoch {before}, we act under {epoch}")
+            if not lowers:
+                _refuse_older(epoch, before)
             self._write(document(self._rollout, (max(epoch, before), version + 1), shown), folder)
         return ""
 
@@ -79,12 +79,19 @@ class FlagdFile:
     def by_hand(self, shown: Shown) -> str:
         return f"rollout abort writes it; or write defaultVariant {'on' if shown[0] else 'off'} for both flags"
 
-    def clear(self) -> None:
-        try:
-            if self._read() is not None:
+    def clear(self, epoch: int) -> None:
+        if self._read() is None:
+            return
+        with self._alone():
+            stands = self._read()
+            if stands is None:
+                return
+            if _shown_in(stands) != (False, 0):
+                _refuse_older(epoch, stands["metadata"]["epoch"])
+            try:
                 self._path.unlink()
-        except OSError as error:
-            raise BoardFailed(_told(error)) from error
+            except OSError as error:
+                raise BoardFailed(f"it cannot be removed: {_told(error)}") from error
 
     def _read(self, *, whole: bool = True) -> dict[str, Any] | None:
         """The document as we wrote it; None when there is none. Anything else is somebody's, and is not touched; with
@@ -135,6 +142,11 @@ class FlagdFile:
             yield folder
         finally:
             os.close(folder)
+
+
+def _refuse_older(epoch: int, before: int) -> None:
+    if epoch < before:
+        raise BoardFailed(f"it was written under epoch {before}, we act under {epoch}")
 
 
 def _shown_in(found: dict[str, Any]) -> Shown:

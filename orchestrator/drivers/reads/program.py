@@ -50,7 +50,7 @@ class ProgramBoard:
     def by_hand(self, shown: Shown) -> str:
         return f"ROLLOUT_ID={self._rollout} ROLLOUT_NEW_WRITES={_word(shown[0])} {self.name} set {shown[1]}"
 
-    def clear(self) -> None:
+    def clear(self, epoch: int) -> None:
         """What the program keeps is the user's."""
 
     def _read(self, said: str) -> Shown:

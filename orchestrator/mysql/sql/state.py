@@ -142,22 +142,28 @@ def asked(schema: str, id: str) -> Statement:
     return f"SELECT ask, who, at, reason FROM {at(schema, 'request')} WHERE rollout = %s", (id,)
 
 
-def purge(schema: str, id: str) -> tuple[Statement, ...]:
-    """Every row of one rollout goes; the lease row of no rollout remembers the greatest epoch that ever was.
+def purge(schema: str, id: str, epoch: int) -> tuple[Statement, ...]:
+    """Every row of one rollout goes, if the lease is of that epoch; the lease row of no rollout remembers the greatest
+    epoch that ever was. So a process that slept through the purge is fenced by a later rollout of the same name, too.
 
-    So a process that slept through the purge is fenced by a later rollout of the same name, too.
+    Answers 1 when nothing of it is left, whoever removed it: an answer that was lost makes the same packet come again.
     """
-    lease = at(schema, "lease")
+    lease, record = at(schema, "lease"), at(schema, "rollout")
     return (
         START,
-        (f"SELECT epoch FROM {lease} WHERE rollout = %s FOR UPDATE", (id,)),
+        (f"SELECT COUNT(*) INTO @rollout_ok FROM {lease} WHERE rollout = %s AND epoch = %s FOR UPDATE", (id, epoch)),
         (
             f"INSERT INTO {lease} (rollout, counter, epoch)"
-            f" SELECT '', 0, e FROM (SELECT COALESCE(MAX(epoch), 0) AS e FROM {lease} WHERE rollout = %s) AS high"
+            " SELECT '', 0, e FROM (SELECT %s AS e FROM DUAL WHERE @rollout_ok = 1) AS high"
             f" ON DUPLICATE KEY UPDATE {lease}.epoch = GREATEST({lease}.epoch, high.e)",
-            (id,),
+            (epoch,),
         ),
-        *((f"DELETE FROM {at(schema, table)} WHERE rollout = %s", (id,)) for table in KEYED_TABLES),
-        (f"DELETE FROM {at(schema, 'rollout')} WHERE id = %s", (id,)),
+        *((f"DELETE FROM {at(schema, t)} WHERE rollout = %s AND @rollout_ok = 1", (id,)) for t in KEYED_TABLES),
+        (f"DELETE FROM {record} WHERE id = %s AND @rollout_ok = 1", (id,)),
         COMMIT,
+        (
+            f"SELECT @rollout_ok = 1 OR NOT EXISTS (SELECT 1 FROM {lease} WHERE rollout = %s"
+            f" UNION ALL SELECT 1 FROM {record} WHERE id = %s)",
+            (id, id),
+        ),
     )
