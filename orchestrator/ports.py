@@ -273,7 +273,7 @@ Sampling = Callable[[], float | str | None]
 
 class GateRunner(Protocol):
     """Takes samples of gates beside whoever waits for them: a full pass, or a slow command, must not stop a watch.
-    ``rows_seen``: of the passes of our own gates; it moves while one is under way."""
+    ``rows_seen``: of the passes of our own gates together; it moves while one is under way."""
 
     def begin(self, gate: GateSpec) -> Sampling: ...
 

@@ -32,6 +32,7 @@ from tests.support.state import settings_of
 from tests.support.within import opened
 
 pytestmark = pytest.mark.integration
+_ROUNDS = 8
 SPEC = GateSpec("gate", "", max=1.0, count=3, failure_limit=2, inconclusive_limit=2, timeout_s=2.0)
 ASKED = {
     "sql": {
@@ -162,7 +163,7 @@ def test_a_number_that_is_made_of_too_few_events_is_none(here: Small, url: str, 
         assert str(gates.sample(blind)).startswith("how many events it is made of cannot be told: ")
 
 
-def test_our_own_gates_count_rows_and_say_whether_the_mirror_stands(here: Small) -> None:
+def test_our_own_gates_count_rows_and_say_whether_the_mirror_stands_also_all_at_once(here: Small) -> None:
     names = ("drift", "invariants", "mirror")
     with opened(load(here.terminal.runbook), here.pair.primary) as app:
         spec = app.parts.runbook.gate
@@ -177,6 +178,10 @@ def test_our_own_gates_count_rows_and_say_whether_the_mirror_stands(here: Small)
         app.commands.next("backfill")
         app.commands.next("shadow-write")
         assert now() == {"drift": 0.0, "invariants": 0.0, "mirror": 0.0}
+        for _ in range(_ROUNDS):  # as a ramp begins them: all in the same moment
+            begun = {name: app.gates.begin(spec(name)) for name in names}
+            wait_for(lambda b=begun: all(ask() is not None for ask in b.values()), 20)  # type: ignore[misc]
+            assert {name: ask() for name, ask in begun.items()} == dict.fromkeys(names, 0.0)
         here.sql(f"UPDATE {here.table} SET note = NULL WHERE status = 'done'")
         assert now()["invariants"] == 2.0
         assert judged(app.gates, spec("invariants"), spec("invariants"), spec("invariants")).word is GateWord.FAIL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine import Paused
+from orchestrator.model.runbook import OWN_GATES
 from orchestrator.model.state import Ask, State
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.runbook.load import load
@@ -48,8 +50,13 @@ def test_a_watch_that_ends_leaves_no_sample_behind(here: Small) -> None:
     with opened(load(here.terminal.runbook), here.pair.primary) as app:
         for phase in ("ddl", "backfill", "shadow-write"):
             app.commands.next(phase)
-        sampling = app.gates.begin(app.parts.runbook.gate("drift"))
-    assert sampling() is not None
+        samplings = [app.gates.begin(app.parts.runbook.gate(name)) for name in OWN_GATES]
+    assert all(sampling() is not None for sampling in samplings)
+    ours = (
+        "SELECT COUNT(*) FROM performance_schema.session_connect_attrs WHERE ATTR_NAME = 'program_name'"
+        " AND (ATTR_VALUE LIKE 'rollout observer %%' OR ATTR_VALUE LIKE 'rollout scan %%') AND ATTR_VALUE LIKE %s"
+    )
+    wait_for(lambda: here.sql(ours, f"% {os.getpid()}@%") == [(0,)], 10)
 
 
 def test_a_percent_step_waits_for_its_window_under_watch_and_the_way_back_does_not(here: Small) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,6 +22,7 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import APPLICATION, ROOT
 from tests.support.looking import TABLE, observing, runbook, small_account, working
+from tests.support.lossy import Loss, LossyWay, lossy_way
 from tests.support.servers import connect, script, sql, wait_caught_up, wait_for
 
 
@@ -38,6 +40,15 @@ def observer(pair: Pair, schema: str) -> Iterator[MysqlObserver]:
     wait_caught_up(pair)
     with observing(pair.primary, runbook(schema)) as opened:
         yield opened
+
+
+@contextmanager
+def far(pair: Pair, schema: str) -> Iterator[tuple[LossyWay, MysqlObserver]]:
+    """The replica at the end of a way that can be made long."""
+    with lossy_way(pair.replica) as way:
+        named = ReplicaPolicy("list", (f"127.0.0.1:{way.port}",))
+        with observing(pair.primary, runbook(schema, replicas=named)) as observer:
+            yield way, observer
 
 
 def look(observer: MysqlObserver) -> ReplicaFacts:
@@ -211,6 +222,34 @@ def test_a_replica_that_does_not_answer_stops_no_beat(observer: MysqlObserver, s
     finally:
         os.kill(sick.pid, signal.SIGCONT)
     until(observer, lambda f: f.reachable)
+
+
+def test_a_far_replica_that_was_missed_once_is_seen_again(pair: Pair, schema: str) -> None:
+    """A look takes several times its way there and back, and a session more: longer than anybody waits for one who gave
+    no answer the last time. Beats come when the answer has come, and nobody waits for it any more."""
+    with far(pair, schema) as (way, observer):
+        way.far_s = 0.05
+        assert look(observer).reachable
+        way.lose = Loss.ANSWER
+        assert not look(observer).reachable
+        seen = []
+        for _ in range(4):
+            wait_for(lambda: time.monotonic() - way.spoke_at > 0.3, 10)
+            seen.append(look(observer).reachable)
+    assert seen[1:] == [True] * 3
+
+
+def test_an_answer_to_an_earlier_look_is_not_taken_for_the_present(pair: Pair, schema: str, sick: Server) -> None:
+    """It says that the replica had what the primary had then. What is written here comes after that, and never
+    arrives."""
+    with far(pair, schema) as (way, observer):
+        script(sick, "STOP REPLICA SQL_THREAD")
+        until(observer, lambda f: f.caught_up is True)
+        way.far_s = 0.6
+        assert not look(observer).reachable
+        script(pair.primary, "CREATE TABLE late (id INT PRIMARY KEY)", schema)
+        way.far_s = 0.0
+        assert until(observer, lambda f: f.reachable).caught_up is False
 
 
 def test_a_replica_without_report_host_is_found_by_where_its_dump_thread_comes_from(

@@ -1,10 +1,11 @@
-"""A way to a server that loses things on demand: requests, answers, or everything."""
+"""A way to a server that loses things on demand: requests, answers, or everything; or is just long."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from enum import Enum
 
@@ -22,7 +23,8 @@ class Loss(Enum):
 
 
 class LossyWay:
-    """Listens on ``port`` and passes on to ``server``, but for what ``lose`` says. REQUEST and ANSWER happen once."""
+    """Listens on ``port`` and passes on to ``server``, but for what ``lose`` says. REQUEST and ANSWER happen once.
+    ``far_s``: how long everything is under way, in each direction; ``spoke_at``: when something arrived last."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -30,6 +32,8 @@ class LossyWay:
         self.port = int(self._listener.getsockname()[1])
         self.lose = Loss.NOTHING
         self.lost = 0
+        self.far_s = 0.0
+        self.spoke_at = time.monotonic()
         self._open: list[socket.socket] = []
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -56,7 +60,9 @@ class LossyWay:
                     continue
                 if self._loses(mine):
                     break
+                time.sleep(self.far_s)
                 target.sendall(data)
+                self.spoke_at = time.monotonic()
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

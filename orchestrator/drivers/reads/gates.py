@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from orchestrator.command import CommandFailed, run_command
 from orchestrator.drivers.reads.prometheus import PrometheusProbe
 from orchestrator.model.facts import DriftFacts, MirrorFacts, Need, Reading
 from orchestrator.model.gate import GateRun
 from orchestrator.model.outcome import Progress
-from orchestrator.model.runbook import PASSES, GateSpec
+from orchestrator.model.runbook import OWN_GATES, PASSES, GateSpec
 from orchestrator.model.verdict import Judgement, Verdict
 from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.probe import NumberProbe
@@ -23,21 +24,25 @@ _GRACE_S = 2.0
 
 
 class Gates:
-    """Implements ports.GateRunner. ``observer`` makes one of its own, whose scans go on as long as they are told to: it
-    scans beside the observer by which the checks look."""
+    """Implements ports.GateRunner. ``observer`` makes one whose scans go on as long as they are told to. Each gate of
+    ours has one of its own: they look at the same time, beside each other and beside the checks."""
 
     def __init__(self, site: Site, observer: Callable[[Callable[[Progress], bool]], MysqlObserver]) -> None:
         self._runbook = site.runbook
         self._sql = NumberProbe(site)
         self._prometheus = PrometheusProbe(site.runbook.prometheus)
         self._ended = threading.Event()
-        self._observer = observer(self._goes_on)
-        self.rows_seen = 0
+        self._observers = {kind: observer(partial(self._goes_on, kind)) for kind in OWN_GATES}
+        self._rows = dict.fromkeys(OWN_GATES, 0)
         self._threads: dict[str, threading.Thread] = {}
         self._clock = site.clock
 
-    def _goes_on(self, progress: Progress) -> bool:
-        self.rows_seen = progress.done
+    @property
+    def rows_seen(self) -> int:
+        return sum(self._rows.values())
+
+    def _goes_on(self, kind: str, progress: Progress) -> bool:
+        self._rows[kind] = progress.done
         return not self._ended.is_set()
 
     def begin(self, gate: GateSpec) -> Sampling:
@@ -49,7 +54,7 @@ class Gates:
         earlier = self._threads.get(gate.name)
         if earlier is not None and earlier.is_alive():
             return lambda: "its last sample is still under way"
-        thread = threading.Thread(target=lambda: taken.append(self.sample(gate)), name=f"gate {gate.name}", daemon=True)
+        thread = threading.Thread(target=self._take, args=(gate, taken), name=f"gate {gate.name}", daemon=True)
         self._threads[gate.name] = thread
         thread.start()
         late_s = gate.timeout_s * (2 if gate.sample_size else 1) + _GRACE_S
@@ -61,6 +66,14 @@ class Gates:
             return f"no answer within {late_s:g} s" if self._clock.monotonic() > late_at else None
 
         return ask
+
+    def _take(self, gate: GateSpec, taken: list[float | str]) -> None:
+        try:
+            taken.append(self.sample(gate))
+        finally:
+            # Whoever closed did not wait for us: what we opened again behind its back is ours to close.
+            if self._ended.is_set() and gate.kind in OWN_GATES:
+                self._observers[gate.kind].close()
 
     def sample(self, gate: GateSpec) -> float | str:
         """One sample, waited for: the number, or why there is none. A number that is made of too few events is none."""
@@ -75,11 +88,11 @@ class Gates:
     def _asked(self, gate: GateSpec, question: str) -> float | str:
         match gate.kind:
             case "drift":
-                return _counted(self._observer.look(frozenset({Need.DRIFT})).drift)
+                return _counted(self._observers["drift"].look(frozenset({Need.DRIFT})).drift)
             case "invariants":
-                return _counted(self._observer.look(frozenset({Need.INVARIANTS})).invariants)
+                return _counted(self._observers["invariants"].look(frozenset({Need.INVARIANTS})).invariants)
             case "mirror":
-                return _missed(self._observer.look(frozenset({Need.MIRROR})).mirror)
+                return _missed(self._observers["mirror"].look(frozenset({Need.MIRROR})).mirror)
             case "sql":
                 return self._sql.read(question, gate.timeout_s)
             case "prometheus":
@@ -95,11 +108,14 @@ class Gates:
         return tuple(_verdict(g, self.sample(g)) for g in self._runbook.gates)
 
     def close(self) -> None:
-        """End what is under way, as far as it can be ended, and close every session."""
+        """End what is under way, as far as it can be ended, and close every session. Whatever hangs is waited for
+        ``_ENDS_WITHIN_S`` in all."""
         self._ended.set()
+        until = self._clock.monotonic() + _ENDS_WITHIN_S
         for thread in self._threads.values():
-            thread.join(_ENDS_WITHIN_S)
-        self._observer.close()
+            thread.join(max(0.0, until - self._clock.monotonic()))
+        for observer in self._observers.values():
+            observer.close()
 
 
 def _verdict(gate: GateSpec, got: float | str) -> Verdict:
