@@ -137,4 +137,3 @@ def remove_family_copy(site: Site) -> None:
 def copy_grant(schema: str) -> str:
     pattern = schema.replace("_", "\\_")
     return f"GRANT ALL ON `{pattern}`.* TO this account (rollout doctor writes it out)"
-
