@@ -20,9 +20,10 @@ from orchestrator.mysql.scan import Reach, scan_drift, scan_meter, scan_values
 from orchestrator.mysql.session import Session
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import Account
+from orchestrator.store.mysql import MysqlStore
 from tests.support.log import general_log, said
 from tests.support.orders import compare, fill, make_orders, runbook, site
-from tests.support.rows import ToldBeat, begin_rollout
+from tests.support.rows import ROLLOUT, ToldBeat, begin_rollout
 from tests.support.servers import connect, script, sql, wait_for
 from tests.support.shapes import live_shape
 from tests.support.state import settings_of
@@ -204,49 +205,64 @@ def paused_at(beats: int) -> Answer:
     return lambda n, _: GO if n < beats else Signal(SignalKind.PAUSE, "asked")
 
 
-def verify_as(server: Server, schema: str, epoch: int, answer: Answer | None = None) -> tuple[Outcome, int]:
-    """A verify under that epoch, in short stretches; the outcome, and how many beats it had."""
-    beat = ToldBeat(epoch, answer)
+def next_holder(server: Server) -> int:
+    """The epoch of whoever takes the lease now."""
+    with closing(MysqlStore(settings_of(server), SystemClock())) as store:
+        return store.bump_epoch(ROLLOUT)
+
+
+def verify_next(server: Server, schema: str, answer: Answer | None = None) -> tuple[Outcome, int]:
+    """A verify of the next holder, in short stretches; the outcome, and how many beats it had."""
+    beat = ToldBeat(next_holder(server), answer)
     step = replace(compare(schema, "verify"), target_time_s=0.0001)
-    sql(server, "UPDATE _rollout.rollout SET epoch = %s", (epoch,))
     return CompareDriver(site(server, schema)).apply(step, beat), len(beat.seen)
 
 
 def test_a_verify_that_was_stopped_goes_on_where_it_was(primary: Server, orders: str) -> None:
-    whole, beats = verify_as(primary, orders, 3)
+    whole, beats = verify_next(primary, orders)
     assert beats > 8
-    stopped, _ = verify_as(primary, orders, 4, paused_at(6))
+    stopped, _ = verify_next(primary, orders, paused_at(6))
     assert stopped.result is Result.PAUSED
-    rest, left = verify_as(primary, orders, 5)
+    rest, left = verify_next(primary, orders)
     assert left < beats - 3
     assert rest.result is Result.DONE
     assert rest.figures["rows_compared"] == rest.figures["rows_table"] == whole.figures["rows_compared"] == ROWS
-    assert sql(primary, "SELECT COUNT(*) FROM _rollout.position WHERE pass LIKE 'verify%'") == [(0,)]
+    assert sql(primary, "SELECT pass FROM _rollout.position WHERE pass <> 'backfill'") == []
 
 
 def test_a_verify_begins_anew_when_somebody_acted_in_between(primary: Server, orders: str) -> None:
-    """What somebody else did may have made a row wrong that was compared."""
-    verify_as(primary, orders, 4, paused_at(6))
+    """What another holder did, a rollback or another stage, may have made a row wrong that was compared."""
+    verify_next(primary, orders, paused_at(6))
+    next_holder(primary)
     script(primary, "UPDATE orders SET state = NULL WHERE id = 2", orders)
-    outcome, _ = verify_as(primary, orders, 6)
+    outcome, _ = verify_next(primary, orders)
     assert classes(outcome) == {("missing", "status ↔ state"): (1, "2")}
+
+
+def test_a_verify_begins_anew_behind_a_sweep_of_its_own_holder(primary: Server, orders: str) -> None:
+    """As `verify --repair` does: it writes rows that were compared, and then compares every row."""
+    verify_next(primary, orders, paused_at(6))
+    epoch = next_holder(primary)
+    FillDriver(site(primary, orders)).apply(fill(orders, "sweep"), ToldBeat(epoch))
+    script(primary, "UPDATE orders SET state = NULL WHERE id = 2", orders)
+    assert classes(run(primary, orders, "verify", epoch=epoch)) == {("missing", "status ↔ state"): (1, "2")}
 
 
 def test_what_was_found_wrong_before_a_pause_is_found_again(primary: Server, orders: str) -> None:
     script(primary, "UPDATE orders SET state = NULL WHERE id IN (2, 1190)", orders)
-    stopped, _ = verify_as(primary, orders, 4, paused_at(6))
+    stopped, _ = verify_next(primary, orders, paused_at(6))
     assert stopped.result is Result.PAUSED
-    outcome, _ = verify_as(primary, orders, 5)
+    outcome, _ = verify_next(primary, orders)
     assert classes(outcome) == {("missing", "status ↔ state"): (2, "2 1190")}
 
 
 def test_b119_a_verify_that_failed_fails_again_until_the_row_is_mended(primary: Server, orders: str) -> None:
     script(primary, "UPDATE orders SET state = NULL WHERE id = 2", orders)
-    for epoch in (4, 5):
-        outcome, _ = verify_as(primary, orders, epoch)
+    for _ in range(2):
+        outcome, _ = verify_next(primary, orders)
         assert classes(outcome) == {("missing", "status ↔ state"): (1, "2")}
     script(primary, "UPDATE orders SET state = 'succeeded' WHERE id = 2", orders)
-    outcome, _ = verify_as(primary, orders, 6)
+    outcome, _ = verify_next(primary, orders)
     assert outcome.result is Result.DONE
     assert outcome.figures["rows_compared"] == ROWS
 
@@ -269,7 +285,7 @@ def test_b137_a_verify_keeps_no_snapshot_and_holds_back_no_purge(primary: Server
     # Else the list is cut only now and then, and says nothing for minutes.
     script(primary, "SET GLOBAL innodb_purge_rseg_truncate_frequency = 1")
     try:
-        outcome, _ = verify_as(primary, orders, 4, stretch)
+        outcome, _ = verify_next(primary, orders, stretch)
     finally:
         script(primary, "SET GLOBAL innodb_purge_rseg_truncate_frequency = DEFAULT")
     assert outcome.result is Result.DONE

@@ -1,7 +1,8 @@
 """How far a clean comparison has come, so that the next command goes on from there and does not begin anew.
 
 Kept only while nothing was found to be wrong (what is wrong must be named again), and believed only by the very next
-holder of the lease: whoever else acted in between may have changed rows that were compared.
+holder of the lease: whoever else acted in between may have changed rows that were compared. So its row carries the
+epoch of the holder that kept it, which taking the lease does not raise; and whoever fills rows takes it away.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Bookmark:
         if row is None:
             return None
         left = positions.position_of(row)
-        if left.position is None or left.epoch < self._epoch - 1:
+        if left.position is None or left.epoch != self._epoch - 1:
             return None
         try:
             return decode_key(left.position), left.rows_done

@@ -29,7 +29,7 @@ from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.bounds import Span, key_space, read_key
-from orchestrator.mysql.sql.positions import PassName
+from orchestrator.mysql.sql.positions import COMPARED, PassName
 from orchestrator.mysql.sql.rows import (
     before_last,
     count_all,
@@ -149,7 +149,8 @@ class CompareDriver:
     def _verified(self, step: Compare, shape: Shape, comparer: Comparer, listening: Listening) -> Outcome:
         """A drift pass is repeated so often that it begins anew; the proof of verify goes on where it was."""
         session, tally = comparer.reader.session, comparer.tally
-        of = PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, f"verify-{step.relation}")
+        name = f"{COMPARED}{step.relation}"
+        of = PassName(self._site.settings.state_schema, self._site.runbook.id, step.walk, name)
         bookmark = Bookmark(session, of, listening.epoch, self._site.clock)
         left = bookmark.found()
         at, tally.rows_compared = left or (None, 0)

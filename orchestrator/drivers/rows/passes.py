@@ -121,6 +121,7 @@ class FillPass:
                 hi = self._w.reader.last()
                 total = estimate_of(session.query(estimate(self._w.reader.space))) if hi is not None else 0
                 session.packet(positions.alone(positions.begin(self._of, epoch, hi, total)))
+            session.packet(positions.alone(positions.forget_compared(self._of)))
             session.packet(positions.alone(positions.adopt(self._of, epoch)))
             return self._read()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 
+from orchestrator.mysql import quote
+from orchestrator.mysql.sql.positions import COMPARED
 from orchestrator.mysql.sql.state import COMMIT, START, Statement, at
 
 
@@ -54,7 +56,8 @@ def read(schema: str, id: str) -> Statement:
 
 def raise_epoch(schema: str, id: str, expected: int | None = None) -> tuple[Statement, ...]:
     """The first half of taking or bumping: one more than every epoch that is known of this rollout goes into every row
-    that fences. ``expected``: only if the lease still has that epoch. ``@rollout_epoch`` is 0 when it does not.
+    that fences; a bookmark keeps that of its holder. ``expected``: only if the lease still has that epoch.
+    ``@rollout_epoch`` is 0 when it does not.
     """
     lease = at(schema, "lease")
     known = " UNION ALL ".join(
@@ -64,6 +67,11 @@ def raise_epoch(schema: str, id: str, expected: int | None = None) -> tuple[Stat
             f"SELECT MAX(epoch) FROM {at(schema, 'flag')} WHERE rollout = %s",
             f"SELECT MAX(epoch) FROM {at(schema, 'position')} WHERE rollout = %s",
         )
+    )
+    fencing = (
+        ("rollout", "id = %s"),
+        ("position", f"rollout = %s AND LEFT(pass, {len(COMPARED)}) <> {quote.text(COMPARED)}"),
+        ("flag", "rollout = %s"),
     )
     holds = "TRUE" if expected is None else f"(SELECT epoch FROM {lease} WHERE rollout = %s) = {int(expected)}"
     return (
@@ -80,8 +88,8 @@ def raise_epoch(schema: str, id: str, expected: int | None = None) -> tuple[Stat
         ),
         (f"UPDATE {lease} SET epoch = @rollout_epoch WHERE rollout = %s AND @rollout_epoch > 0", (id,)),
         *(
-            (f"UPDATE {at(schema, t)} SET epoch = @rollout_epoch WHERE {k} = %s AND @rollout_epoch > 0", (id,))
-            for t, k in (("rollout", "id"), ("position", "rollout"), ("flag", "rollout"))
+            (f"UPDATE {at(schema, table)} SET epoch = @rollout_epoch WHERE {of} AND @rollout_epoch > 0", (id,))
+            for table, of in fencing
         ),
     )
 

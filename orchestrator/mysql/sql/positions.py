@@ -17,6 +17,9 @@ from orchestrator.model.keys import Key, decode_key, encode_key
 from orchestrator.mysql.quote import name, text
 from orchestrator.mysql.session import Row
 
+# What the pass of a bookmark begins with: how far a comparison came. It fences nothing, so that its epoch stays that of
+# whoever kept it; taking the lease raises the others.
+COMPARED = "compared-"
 _COLUMNS = "walk, pass, range_no, lo, hi, position, epoch, rows_done, rows_changed, rows_skipped, done, rows_total"
 
 
@@ -94,6 +97,14 @@ def alone(statement: str) -> list[str]:
 def adopt(of: PassName, epoch: int) -> str:
     """Take over a position row that an earlier epoch left. Never lowers an epoch."""
     return f"UPDATE {of.table} SET epoch = {epoch} WHERE {of.row} AND epoch < {epoch}"
+
+
+def forget_compared(of: PassName) -> str:
+    """Whoever fills writes rows that a comparison may have seen: no bookmark of the walk proves anything from here."""
+    return (
+        f"DELETE FROM {of.table} WHERE rollout = {text(of.rollout)} AND walk = {of.walk}"
+        f" AND pass LIKE {text(COMPARED + '%')}"
+    )
 
 
 def hand_out(fence: Fence, to: Key | None, slot: PassName, last: bool) -> list[str]:
