@@ -33,12 +33,22 @@ class Secret:
 
 
 class TlsSettings(Struct, frozen=True):
-    """``mode``: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY, as the mysql client means them."""
+    """``mode``: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY, as the mysql client means them.
+
+    On a session that is not encrypted a password is encrypted for the key in the file ``server_key``, or, with
+    ``asks_key``, for the one that whoever answers sends."""
 
     mode: str = "PREFERRED"
     ca: str = ""
     cert: str = ""
     key: str = ""
+    server_key: str = ""
+    asks_key: bool = False
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the server's certificate is looked at."""
+        return bool(self.ca) or self.mode.startswith("VERIFY_")
 
 
 class OneServer:

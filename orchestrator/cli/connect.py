@@ -14,6 +14,8 @@ from orchestrator.errors import ConfigurationError, UsageError
 from orchestrator.settings import Secret, ServerSettings, TlsSettings
 
 _TLS_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
+# As option files of MySQL write a switch.
+_ON, _OFF = frozenset({"1", "on", "true"}), frozenset({"", "0", "off", "false"})
 
 
 class ServerFlags(Struct, frozen=True):
@@ -30,6 +32,8 @@ class ServerFlags(Struct, frozen=True):
     ssl_ca: str | None = None
     ssl_cert: str | None = None
     ssl_key: str | None = None
+    server_public_key_path: str | None = None
+    get_server_public_key: bool = False
 
 
 def server_settings(flags: ServerFlags, environment: Mapping[str, str] = os.environ) -> ServerSettings:
@@ -68,10 +72,21 @@ def server_settings(flags: ServerFlags, environment: Mapping[str, str] = os.envi
         user=pick("user", flags.user) or getpass.getuser(),
         password=_password(flags, environment, files),
         tls=TlsSettings(
-            mode, pick("ssl-ca", flags.ssl_ca), pick("ssl-cert", flags.ssl_cert), pick("ssl-key", flags.ssl_key)
+            mode,
+            pick("ssl-ca", flags.ssl_ca),
+            pick("ssl-cert", flags.ssl_cert),
+            pick("ssl-key", flags.ssl_key),
+            pick("server-public-key-path", flags.server_public_key_path),
+            _on("get-server-public-key", pick("get-server-public-key", flags.get_server_public_key or None)),
         ),
         state_schema=environment.get("ROLLOUT_STATE_SCHEMA", "") or "_rollout",
     )
+
+
+def _on(name: str, text: str) -> bool:
+    if text.lower() not in _ON | _OFF:
+        raise ConfigurationError(f"{name} {text!r}", "1 or 0", f"correct {name}, or leave it out")
+    return text.lower() in _ON
 
 
 def _password(flags: ServerFlags, environment: Mapping[str, str], files: Mapping[str, str]) -> Secret:

@@ -39,6 +39,8 @@ _ANYWHERE = {
     "--ssl-ca": True,
     "--ssl-cert": True,
     "--ssl-key": True,
+    "--server-public-key-path": True,
+    "--get-server-public-key": False,
     "--ask-password": False,
     "--json": False,
 }
@@ -78,12 +80,20 @@ def options(
     ssl_ca: Annotated[str | None, typer.Option(help="File of the certificate authorities.")] = None,
     ssl_cert: Annotated[str | None, typer.Option(help="File of the client's certificate.")] = None,
     ssl_key: Annotated[str | None, typer.Option(help="File of the client's key.")] = None,
+    server_public_key_path: Annotated[
+        str | None, typer.Option(help="File of the server's public key, to tell it a password without TLS.")
+    ] = None,
+    get_server_public_key: Annotated[
+        bool, typer.Option("--get-server-public-key", help="Without TLS: take the key that whoever answers sends.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Zero-downtime rollouts for MySQL: one runbook, six stages, and back again."""
-    flags = ServerFlags(url, host, port, socket, user, ask_password, defaults_file, ssl_mode, ssl_ca, ssl_cert, ssl_key)
+    where = (url, host, port, socket, user, ask_password, defaults_file)
+    told = (ssl_mode, ssl_ca, ssl_cert, ssl_key, server_public_key_path, get_server_public_key)
+    flags = ServerFlags(*where, *told)
     context.obj = Shared(runbook or os.environ.get("ROLLOUT_RUNBOOK", "") or "rollout.yaml", json, flags)
 
 

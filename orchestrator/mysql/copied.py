@@ -22,6 +22,9 @@ from orchestrator.mysql.session import Session
 _MARK = "rollout:"
 # gh-ost puts up to five characters around the name, and cuts at 64: two long names would fall together.
 _LONGEST_NAME_BYTES = 59
+_SPEAKS_TLS = (
+    "SELECT VALUE FROM performance_schema.tls_channel_status WHERE CHANNEL = 'mysql_main' AND PROPERTY = 'Enabled'"
+)
 _SETTINGS = (
     "SELECT @@GLOBAL.binlog_format, @@GLOBAL.binlog_row_image, @@GLOBAL.binlog_row_value_options,"
     " @@GLOBAL.binlog_transaction_compression"
@@ -119,12 +122,15 @@ def read_way(session: Session) -> ServerWay:
     """Raises ServerError."""
     row = session.one("SELECT @@port, VERSION(), @@GLOBAL.gtid_mode")
     cipher = session.one("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+    encrypted = bool(cipher and cipher[1])
+    if session.settings.socket and session.settings.tls.mode != "DISABLED":
+        encrypted = session.value(_SPEAKS_TLS) == "Yes"
     assert row is not None
     port, version, gtid = row
     major, minor, patch = (
         int("".join(c for c in part if c.isdecimal()) or 0) for part in version.split("-")[0].split(".")
     )
-    return ServerWay(int(port), (major, minor, patch), gtid == "ON", bool(cipher and cipher[1]))
+    return ServerWay(int(port), (major, minor, patch), gtid == "ON", encrypted)
 
 
 def refusals(session: Session, shape: Shape) -> Iterator[str]:

@@ -12,6 +12,7 @@ from orchestrator.errors import ConfigurationError
 
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 _GROUPS = ("client", "rollout")
+_SWITCHES = ("get-server-public-key",)
 _DEEPEST = 10
 
 
@@ -42,8 +43,9 @@ def _options(file: Path) -> dict[str, str]:
     for group in _GROUPS:
         if parser.has_section(group):
             items: list[tuple[str, str | None]] = list(parser.items(group, raw=True))
-            # An option without a value (ssl, compress) is none of ours; the parser's own get would trip over it.
+            # An option without a value would trip the parser's own get; ssl, compress and their like are none of ours.
             found |= {name: parser.get(group, name) for name, value in items if value is not None}
+            found |= {name: "1" for name, value in items if value is None and name in _SWITCHES}
     return found
 
 

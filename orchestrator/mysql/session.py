@@ -246,7 +246,7 @@ class Session:
             write_timeout=self._timeout_s,
             client_flag=CLIENT.MULTI_STATEMENTS,
             program_name=program_name(self._role),
-            auth_plugin_map=tls.PLUGINS,
+            **tls.login(s.tls),
             **where,
             **encryption,
         )
@@ -257,11 +257,20 @@ def _unreachable(settings: ServerSettings, error: Exception) -> ServerUnreachabl
     number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     if number in LOGIN:
         return ServerUnreachable(
-            f"{settings.address} refused user {settings.user!r} ({number})",
+            f"access denied: {settings.address} refused user {settings.user!r} ({number})",
             "an account and password that the server accepts",
             "put them into the group [rollout] of an option file, or into ROLLOUT_USER and ROLLOUT_PASSWORD",
         )
+    if number == tls.UNENCRYPTED:
+        return ServerUnreachable(
+            f"no session with {settings.address}: {error.args[1]}",
+            "an encrypted session, a Unix socket, or the server's public key",
+            "use --ssl-mode REQUIRED, or --socket; without either, --server-public-key-path FILE, or"
+            " --get-server-public-key, which believes whoever answers",
+        )
     told = str(error.args[1]) if len(error.args) > 1 else type(error).__name__
+    if isinstance(error, OSError) and error.filename:
+        told = f"{error.filename}: {told}"
     return ServerUnreachable(
         f"no session with {settings.address}: {told}",
         "a MySQL server that answers there",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.drivers.ddl.ghost.process import GhostRun
 from orchestrator.errors import Fenced
@@ -16,6 +18,8 @@ from orchestrator.model.outcome import GO, Progress, Result, Seen, Signal
 from orchestrator.model.step import GhostAlter
 from orchestrator.mysql.stand_in import StandIn
 from orchestrator.sandbox.pair import Pair
+from orchestrator.settings import Secret, TlsSettings
+from tests.support.certificates import made, served
 from tests.support.ddl import Application, Beats, column, held, later
 from tests.support.ghost import (
     as_before,
@@ -60,6 +64,31 @@ def test_the_table_is_swapped_under_traffic_and_only_the_old_one_stays(pair: Pai
     before = sql(pair.primary, f"SELECT SUM(a) FROM {table}")
     wait_caught_up(pair)
     assert sql(pair.replica, f"SELECT SUM(a) FROM {table}") == before
+
+
+@pytest.mark.slow(reason="a second whole run of gh-ost; tests/unit/test_ghost_command.py has its words")
+@pytest.mark.parametrize("over", ["tcp", "socket"])
+def test_it_logs_in_as_an_account_that_must_show_a_certificate(
+    pair: Pair, schema: str, tmp_path: Path, over: str
+) -> None:
+    table = orders(pair.primary, schema)
+    site = site_for(pair.primary, table)
+    with served(pair.primary, made(tmp_path / "tls")) as shown, served(pair.replica, shown):
+        who = f"x509{uuid.uuid4().hex[:8]}"
+        create = f"CREATE USER {who}@'%' IDENTIFIED BY 'shown'"
+        # A session over a socket shows none.
+        script(pair.primary, f"{create}{' REQUIRE X509' if over == 'tcp' else ''}; GRANT ALL ON *.* TO {who}@'%'")
+        paths = [shown.path(name) for name in ("ca.pem", "client.pem", "client.key")]
+        settings = replace(
+            site.settings, user=who, password=Secret("shown"), tls=TlsSettings("VERIFY_IDENTITY", *paths)
+        )
+        if over == "socket":
+            settings = replace(settings, socket=str(sql(pair.primary, "SELECT @@socket")[0][0]))
+        try:
+            outcome = driver_for(replace(site, settings=settings)).apply(wider(table), Beats())
+        finally:
+            script(pair.primary, f"DROP USER {who}@'%'")
+    assert outcome.result is Result.DONE, outcome
 
 
 def test_a_rebuild_without_any_other_change_is_known_by_its_old_table(pair: Pair, schema: str) -> None:

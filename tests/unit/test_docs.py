@@ -28,7 +28,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["docs/laws.md", "docs/reliability.md"])
+@pytest.mark.parametrize("page", ["docs/laws.md", "docs/reliability.md", "SECURITY.md"])
 def test_every_law_is_held_by_tests_that_exist(page: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", read(page)))
     tests = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))

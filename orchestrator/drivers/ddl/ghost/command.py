@@ -8,6 +8,7 @@ Never among them, because each was seen to lose rows, to drop the old table, to 
 from __future__ import annotations
 
 from orchestrator.drivers.ddl.ghost.place import Place
+from orchestrator.errors import ConfigurationError
 from orchestrator.model.copying import CopyChange
 from orchestrator.settings import TlsSettings
 
@@ -22,7 +23,8 @@ LOCK_TIMEOUT_S = 2
 
 
 def arguments(change: CopyChange, place: Place, tls: TlsSettings, server_id: int) -> tuple[str, ...]:
-    """The words behind ``gh-ost``. They hold no secret: user and password come from the environment."""
+    """The words behind ``gh-ost``. They hold no secret: user and password come from the environment. Raises
+    ConfigurationError."""
     return (
         f"--conf={place.conf}",
         f"--host={change.host}",
@@ -70,10 +72,16 @@ def _optional(change: CopyChange) -> list[str]:
 
 
 def _encryption(change: CopyChange, tls: TlsSettings) -> list[str]:
-    """gh-ost either checks chain and name, or nothing; it has no way to check only the chain."""
+    """gh-ost either checks chain and name, or nothing: it checks where our own sessions do. Raises ConfigurationError
+    where it would tell the password to whoever answers: it always asks for a key there."""
     if not change.encrypted:
-        return []
-    if tls.mode not in ("VERIFY_CA", "VERIFY_IDENTITY"):
-        return ["--ssl", "--ssl-allow-insecure"]
-    named = (("ca", tls.ca), ("cert", tls.cert), ("key", tls.key))
-    return ["--ssl", *(f"--ssl-{what}={path}" for what, path in named if path)]
+        if tls.asks_key:
+            return []
+        raise ConfigurationError(
+            "gh-ost has no encrypted way to the server, and would encrypt the password for any key that it is sent",
+            "TLS on the server, and no --ssl-mode DISABLED",
+            "switch TLS on; or say --get-server-public-key, which believes whoever answers; or take another engine",
+        )
+    unchecked = [] if tls.verifies else ["--ssl-allow-insecure"]
+    named = (("cert", tls.cert), ("key", tls.key or tls.cert), ("ca", tls.ca))
+    return ["--ssl", *(f"--ssl-{what}={path}" for what, path in named if path), *unchecked]

@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from orchestrator.drivers.ddl.ghost import place as places
 from orchestrator.drivers.ddl.ghost.binary import Binary, find
 from orchestrator.drivers.ddl.ghost.command import arguments
@@ -30,6 +32,8 @@ class GhostTool:
         self, settings: ServerSettings, clock: Clock, built: Path, finder: Callable[[Path], Binary] = find
     ) -> None:
         self._settings = settings
+        # Over a socket our own sessions look at no certificate either.
+        self._tls = replace(settings.tls, mode="REQUIRED", ca="") if settings.socket else settings.tls
         self._clock = clock
         self._built = built
         self._find = finder
@@ -54,7 +58,7 @@ class GhostTool:
     def command(self, change: CopyChange) -> Sequence[str]:
         program = self._find(self._built)
         place = self._place(change)
-        shown = shlex.join((str(program.path.name), *arguments(change, place, self._settings.tls, READER_IDS.start)))
+        shown = shlex.join((str(program.path.name), *arguments(change, place, self._tls, READER_IDS.start)))
         return (
             f"-- gh-ost {program.version_text}; user and password from its environment, the server id drawn anew",
             shown,
@@ -63,10 +67,9 @@ class GhostTool:
     def start(self, change: CopyChange) -> GhostRun:
         program = self._find(self._built)
         place = self._place(change)
+        words = arguments(change, place, self._tls, secrets.choice(READER_IDS))
         place.clear()
         place.make()
-        server_id = secrets.choice(READER_IDS)
-        words = arguments(change, place, self._settings.tls, server_id)
         run = GhostRun(program.path, words, place, change.table, self._clock)
         try:
             run.begin(self._settings)
