@@ -34,12 +34,14 @@ _NO_ADDRESS = (
 
 
 class _Watch(Struct):
-    """One replica: its session when there is one, and the look that is still under way."""
+    """One replica: its session when there is one, and its last look; ``late``: that was begun for an earlier question,
+    and is still under way."""
 
     address: Address
     session: Session | None = None
     pending: Future[ReplicaFacts] | None = None
     since: float = 0.0
+    late: bool = False
     failed: bool = False
 
 
@@ -67,7 +69,8 @@ class Replicas(Struct):
         for watch in self._watched.values():
             self._start(watch, source, asked, account)
         for failed, patience_s in ((False, PATIENCE_S), (True, PATIENCE_WHEN_FAILED_S)):
-            wait([w.pending for w in self._watched.values() if w.pending and w.failed is failed], timeout=patience_s)
+            begun = [w.pending for w in self._watched.values() if w.pending and not w.late and w.failed is failed]
+            wait(begun, timeout=patience_s)
         return tuple(self._result(watch) for watch in self._watched.values())
 
     def close(self) -> None:
@@ -81,15 +84,20 @@ class Replicas(Struct):
         self._watched.clear()
 
     def _start(self, watch: _Watch, source: Source, asked: Asked, account: Account) -> None:
-        if watch.pending is not None and not watch.pending.done():
-            return
+        """Begin a look, unless one is under way. What came when nobody waited for it any more is not believed, as it
+        tells of an earlier moment; but who answers again is waited for again, however far it is."""
+        if watch.pending is not None:
+            watch.late = not watch.pending.done()
+            if watch.late:
+                return
+            watch.failed = not watch.pending.result().reachable
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="replica")
         watch.since = self.site.clock.monotonic()
         watch.pending = self._pool.submit(_look_at, watch, self.site, source, asked, account)
 
     def _result(self, watch: _Watch) -> ReplicaFacts:
-        if watch.pending is not None and watch.pending.done():
+        if watch.pending is not None and watch.pending.done() and not watch.late:
             facts = watch.pending.result()
         else:
             waited_s = self.site.clock.monotonic() - watch.since
