@@ -14,6 +14,7 @@ from orchestrator.engine.leasing import leased
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.walk import Engine
 from orchestrator.errors import Fenced, Held
+from orchestrator.model.facts import MirrorFacts, Need
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.model.state import GOES_BACK, Record, State
 from orchestrator.model.step import StepClass, WatchReaders
@@ -27,20 +28,21 @@ class Afterwards:
         self._p = parts
         self._engine = engine
         self._id = parts.runbook.id
+        self._cut_since: float | None = None
 
     def watch(self) -> str:
         """A sentence why there is nothing to watch any more: finished, readers moved by somebody, or a signal.
 
         Raises PhaseFailed after readers were taken back, and Held when checks held, or could not be seen, for longer
-        than ``max_wait``: nothing was changed then. LeaseTaken when somebody acts for longer than a fenced holder may
+        than ``max_wait``, or a finish was cut while the mirror went and nobody ended it for so long: nothing was
+        changed then. LeaseTaken when somebody acts for longer than a fenced holder may
         take: readers are back then, and that is not recorded.
         """
         while True:
             record = self._p.store.load(self._id)
             if record is None or (over := self._over(record)):
                 return over if record is not None else "nothing of this rollout is left"
-            if record.mirror_goes or self._p.store.holder(self._id) is not None:
-                # Somebody acts, and looks while acting; only what finish takes away is missing on purpose.
+            if self._looks_away(record):
                 self._p.clock.sleep(1.0)
                 continue
             try:
@@ -55,6 +57,26 @@ class Afterwards:
                     "checks that can be seen, and pass, within max_wait",
                     "rollout check, then the same command again",
                 )
+
+    def _looks_away(self, record: Record) -> bool:
+        """Somebody acts, and looks while acting. Or a finish was cut when a part of the mirror was gone on purpose:
+        then the old column is behind, and only the same command helps. Raises Held when nobody types it."""
+        if self._p.store.holder(self._id) is not None:
+            self._cut_since = None
+            return True
+        mirror = _mirror(self._p) if record.mirror_goes else None
+        if not record.mirror_goes or (mirror is not None and mirror.intact):
+            self._cut_since = None
+            return False
+        now = self._p.clock.monotonic()
+        self._cut_since = now if self._cut_since is None else self._cut_since
+        if now - self._cut_since > self._p.runbook.limits.max_wait_s:
+            raise Held(
+                f"a finish began to take the mirror away, and nobody ends it; all readers stay: {record.note}",
+                "a mirror that stands whole, or a finish that ends",
+                "rollout finish",
+            )
+        return True
 
     def _watched(self, record: Record) -> Outcome:
         """How the watch ended; on BACK the flags are down. Raises Fenced."""
@@ -113,4 +135,13 @@ class _Glance:
         return Signal(SignalKind.PAUSE, "somebody acts")
 
     def _judged(self, now: float) -> Signal:
+        if self._record.mirror_goes and (mirror := _mirror(self._p)) is not None and not mirror.stands:
+            # The checks think that finish took it away; it stood when this watch began, and nobody has acted since.
+            return Signal(SignalKind.BACK, "the mirror is gone, and no finish runs")
         return self._holding.answer(self._p.judge.during(StepClass.READS), now, back=True)
+
+
+def _mirror(parts: Parts) -> MirrorFacts | None:
+    """None: it cannot be seen."""
+    reading = parts.observer.look(frozenset({Need.MIRROR})).mirror
+    return reading.value if reading is not None else None

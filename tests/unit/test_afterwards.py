@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.checks.flag_alive import FlagAlive
+from orchestrator.checks.mirror_intact import MirrorIntact
 from orchestrator.checks.reading import unseen
 from orchestrator.engine import Commands
 from orchestrator.errors import Held, PhaseFailed
@@ -15,10 +16,10 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Result
 from orchestrator.model.runbook import Limits
 from orchestrator.model.state import FORWARD, Ask, State
-from orchestrator.model.step import StepClass
+from orchestrator.model.step import Step, StepClass
 from orchestrator.model.verdict import Verdict
-from orchestrator.ports import Check
-from tests.support.world import Stage
+from orchestrator.ports import Beat, Check
+from tests.support.world import RUNBOOK, Stage
 
 
 def at_the_end(*checks: Check, stages: tuple[str, ...] = FORWARD) -> Stage:
@@ -132,6 +133,57 @@ def test_a_finish_that_was_held_is_watched_on() -> None:
     with pytest.raises(PhaseFailed, match="verify rolled back by itself"):
         stage.commands.watch()
     assert (stage.record.state, stage.world.effective()) == (State.ROLLED_BACK, 0)
+
+
+def finish_is_cut(stage: Stage, result: Result, gone: set[str]) -> None:
+    """It meant to take the mirror away, and took so much of it."""
+    apply = stage.driver.apply
+
+    def cut(step: Step, beat: Beat) -> Outcome:
+        if step.kind != "remove-mirror":
+            return apply(step, beat)
+        stage.world.mirror -= gone
+        return Outcome(result, "it waits for a lock")
+
+    stage.driver.apply = cut  # type: ignore[method-assign]
+    with pytest.raises((Held, PhaseFailed)):
+        stage.commands.finish(False, ())
+    stage.driver.apply = apply  # type: ignore[method-assign]
+    assert stage.record.mirror_goes
+
+
+@pytest.mark.parametrize("result", [Result.HELD, Result.FAILED])
+def test_a_finish_that_was_held_before_the_mirror_went_is_watched_on(result: Result) -> None:
+    """Nobody acts any more, and the mirror stands: whatever the record says was meant."""
+    stage = at_the_end()
+    finish_is_cut(stage, result, set())
+    after(stage, 60, lambda: a_signal(stage))
+    stage.driver.fail["watch-readers"] = Outcome(Result.BACK, "gate app-errors: fail")
+    with pytest.raises(PhaseFailed, match="verify rolled back by itself"):
+        stage.commands.watch()
+    assert (stage.record.state, stage.world.effective()) == (State.ROLLED_BACK, 0)
+
+
+def test_a_mirror_that_is_lost_after_a_finish_was_held_takes_readers_back() -> None:
+    stage = at_the_end(MirrorIntact(RUNBOOK))
+    finish_is_cut(stage, Result.HELD, set())
+    after(stage, 30, stage.world.mirror.clear)
+    with pytest.raises(PhaseFailed, match="the mirror is gone, and no finish runs"):
+        stage.commands.watch()
+    assert (stage.record.state, stage.world.effective()) == (State.ROLLED_BACK, 0)
+
+
+def test_a_finish_that_was_cut_when_a_part_of_the_mirror_was_gone_moves_nobody_and_is_told() -> None:
+    """The old column is behind by then. Exit 75: whoever supervises it calls somebody."""
+    stage = at_the_end(MirrorIntact(RUNBOOK))
+    finish_is_cut(stage, Result.FAILED, {"insert"})
+    before = stage.record
+    with pytest.raises(Held, match="nobody ends it") as held:
+        stage.commands.watch()
+    assert held.value.next == "rollout finish"
+    assert (stage.record, stage.world.effective()) == (before, 100)
+    after(stage, 30, lambda: stage.commands.finish(False, ()))
+    assert stage.commands.watch() == "this rollout is finished"
 
 
 def test_a_watch_that_was_overtaken_is_fenced_and_moves_no_reader() -> None:
