@@ -255,7 +255,8 @@ class Flags(Protocol):
     def keep(self, epoch: int, percent: int) -> bool: ...
 
     def lower(self, epoch: int | None) -> None:
-        """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease."""
+        """Readers to 0 %, new writes closed. ``epoch`` None: from another terminal, without the lease; then the row of
+        a rollout that is finished stays as it is."""
 
     def raise_double_writes(self, epoch: int) -> None:
         """Ask applications to write both columns of each pair; it never expires. Makes a row that is missing."""

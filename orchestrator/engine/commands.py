@@ -18,7 +18,7 @@ from orchestrator.errors import Held, ServerUnreachable, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
-from orchestrator.model.state import FORWARD, GOES_BACK, Ask, EventKind, Record, Request, State
+from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Ask, EventKind, Record, Request, State
 from orchestrator.model.step import Quiet
 from orchestrator.ports import Phase
 
@@ -235,10 +235,13 @@ class Commands:
 
     def _run(self, planner: Phase, record: Record, asked: Asked) -> Ended:
         self._p.store.install()
-        with leased(self._p, patient=planner.name == "rollback") as lease:
+        with leased(self._p, patient=planner.name == ROLLBACK) as lease:
             fresh = self._entry.present()
-            if planner.name != "rollback":
+            if planner.name != ROLLBACK:
                 _unmoved(record, fresh)
+            elif nothing := self.nothing_to_undo(asked.target):
+                # It waited for whoever acted, who may have finished, gone back or purged.
+                raise Held(f"somebody else acted meanwhile: {nothing}", "a rollout to go back from", "rollout status")
             fresh = replace(
                 fresh,
                 epoch=lease.epoch,

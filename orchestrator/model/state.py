@@ -99,7 +99,8 @@ def _edges() -> tuple[Edge, ...]:
     )
     lost = tuple(
         Edge(x, e.WENT_BACK, s.ROLLED_BACK, "A check or gate failed while readers were watched after the last stage.")
-        for x in (s.HELD, s.PAUSED, s.DONE, s.NEEDS_HUMAN)
+        # ROLLED_BACK: a rollback to verify leaves all readers where they are.
+        for x in (s.HELD, s.PAUSED, s.DONE, s.NEEDS_HUMAN, s.ROLLED_BACK)
     )
     still = tuple(
         Edge(x, e.STUCK, x, "It has held, or stood still, for too long; told once.") for x in (s.RUNNING, s.HELD)

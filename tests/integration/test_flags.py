@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, Fenced, Held
 from orchestrator.model.facts import FlagFacts
+from orchestrator.model.state import FINISH, EventKind
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.flags import MysqlFlags
 from orchestrator.mysql.sql import flag as flag_sql
@@ -19,7 +20,7 @@ from orchestrator.store.mysql import MysqlStore
 from tests.support.log import general_log, said
 from tests.support.lossy import Loss, lossy_way
 from tests.support.servers import connect, sql, wait_for
-from tests.support.state import begin, settings_of, state_schema
+from tests.support.state import begin, moved, settings_of, state_schema
 
 ID = "orders-state"
 pytestmark = pytest.mark.integration
@@ -36,7 +37,7 @@ def schema_name(primary: Server) -> Iterator[str]:
 
 @pytest.fixture
 def flags(primary: Server, schema_name: str) -> Iterator[MysqlFlags]:
-    for table in ("flag", "lease", "rollout"):
+    for table in ("flag", "lease", "rollout", "event"):
         sql(primary, f"DELETE FROM {schema_name}.{table}")
     made = MysqlFlags(settings_of(primary, schema_name), ID, SystemClock())
     yield made
@@ -254,6 +255,23 @@ def test_lowering_needs_no_lease_and_works_from_any_state(
     assert application_sees(primary, schema_name) in (None, (0, 0))
     assert not flags.renew(7, 0, 60.0)
     assert not flags.renew(7, 25, 60.0)
+
+
+def test_who_lowers_without_a_lease_leaves_the_readers_of_a_finished_rollout(
+    primary: Server, schema_name: str, flags: MysqlFlags
+) -> None:
+    """Its mirror is gone: on the old column they would read what nobody keeps in step any more."""
+    store = MysqlStore(settings_of(primary, schema_name), SystemClock())
+    with store.lease(ID, "kim") as lease:
+        record = store.create(*begin(epoch=lease.epoch))
+        record = store.save(*moved(record, EventKind.STARTED, FINISH))
+        flags.open(lease.epoch, 60.0)
+        flags.set_percent(lease.epoch, 100, 60.0)
+        flags.keep(lease.epoch, 100)
+        store.save(*moved(record, EventKind.FINISHED, FINISH))
+    flags.lower(None)
+    assert application_sees(primary, schema_name) == (1, 100)
+    store.close()
 
 
 def test_the_salt_is_random_and_stays_between_walks(primary: Server, schema_name: str, flags: MysqlFlags) -> None:

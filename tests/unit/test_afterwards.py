@@ -135,6 +135,18 @@ def test_a_finish_that_was_held_is_watched_on() -> None:
     assert (stage.record.state, stage.world.effective()) == (State.ROLLED_BACK, 0)
 
 
+def test_a_rollback_to_verify_leaves_readers_that_are_watched_on() -> None:
+    """It undoes nothing, and what fails afterwards takes readers back, in the record too."""
+    stage = at_the_end()
+    stage.commands.rollback("verify", ())
+    assert (stage.record.state, stage.record.done, stage.world.effective()) == (State.ROLLED_BACK, FORWARD, 100)
+    stage.driver.fail["watch-readers"] = Outcome(Result.BACK, "gate app-errors: fail")
+    with pytest.raises(PhaseFailed, match="verify rolled back by itself"):
+        stage.commands.watch()
+    assert (stage.record.state, stage.record.done) == (State.ROLLED_BACK, FORWARD[:3])
+    assert (stage.world.effective(), stage.events[-1]) == (0, "went-back")
+
+
 def finish_is_cut(stage: Stage, result: Result, gone: set[str]) -> None:
     """It meant to take the mirror away, and took so much of it."""
     apply = stage.driver.apply

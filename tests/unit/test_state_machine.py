@@ -22,7 +22,12 @@ LISTED = {
         "stuck": "held",
     },
     "paused": {"started": "running", "settings-changed": "paused", "aborted": "paused", "went-back": "rolled-back"},
-    "rolled-back": {"started": "running", "settings-changed": "rolled-back", "aborted": "paused"},
+    "rolled-back": {
+        "started": "running",
+        "settings-changed": "rolled-back",
+        "aborted": "paused",
+        "went-back": "rolled-back",
+    },
     "needs-human": {
         "started": "running",
         "settings-changed": "needs-human",
@@ -75,6 +80,12 @@ def test_every_edge_has_a_sentence_of_its_own_and_no_pair_has_two() -> None:
 def test_every_state_but_new_is_reached_and_only_finished_is_final() -> None:
     assert {edge.after for edge in EDGES} == set(State)
     assert set(State) - {edge.before for edge in EDGES} == {State.FINISHED}
+
+
+def test_readers_can_be_taken_back_in_every_state_that_leaves_them_on_the_new_column() -> None:
+    """All but the one before anything began, and the one after which there is no way back."""
+    back = {edge.before: edge.after for edge in EDGES if edge.kind is EventKind.WENT_BACK}
+    assert back == dict.fromkeys(set(State) - {State.NEW, State.FINISHED}, State.ROLLED_BACK)
 
 
 def test_intents_and_holds_do_not_make_a_plan_stale() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.engine.effects import settled
-from orchestrator.errors import Held, LeaseTaken, PhaseFailed
+from orchestrator.errors import Held, LeaseTaken, PhaseFailed, UsageError
 from orchestrator.model.contract import ForeignKey, Index, IndexPart, TableName
 from orchestrator.model.facts import MismatchClass, Reading, ServerFacts
 from orchestrator.model.outcome import Outcome, Result
@@ -14,6 +16,7 @@ from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import State
 from orchestrator.model.step import AddForeignKey, AddIndex, Step, step_key
 from orchestrator.model.way_back import unaccepted
+from orchestrator.ports import Lease
 from phases.rollback import Rollback
 from tests.support.shapes import plain_shape
 from tests.support.world import CONTRACT, RUNBOOK, TABLE, Died, Stage
@@ -55,6 +58,42 @@ def test_a_rollback_lowers_the_flags_also_under_its_own_lease() -> None:
     assert (stage.world.effective(), stage.world.new_writes) == (0, False)
     assert stage.driver.applied.index("lower-flags") < stage.driver.applied.index("remove-mirror")
     assert stage.world.ever_unsafe == []
+
+
+def test_a_rollback_that_lowers_too_late_does_nothing_to_a_rollout_that_is_finished() -> None:
+    """Somebody finished it between the first look and the lease."""
+    stage = at_the_top()
+    stage.commands.next("verify")
+    lower = stage.flags.lower
+
+    def finished(epoch: int | None) -> None:
+        stage.flags.lower = lower  # type: ignore[method-assign]
+        stage.commands.finish(True, ())
+
+    stage.flags.lower = finished  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="this rollout is finished"):
+        stage.commands.rollback("shadow-write", ())
+    assert (stage.record.state, stage.world.effective()) == (State.FINISHED, 100)
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_a_rollback_that_waited_for_a_longer_way_back_does_nothing(purged: bool) -> None:
+    """Whoever had the lease before went back all the way, and purged; no record is made anew."""
+    stage = at_the_top()
+    lease = stage.store.lease
+
+    def waits(id: str, who: str, reason: str = "") -> AbstractContextManager[Lease]:
+        stage.store.lease = lease  # type: ignore[method-assign]
+        stage.commands.rollback("", ())
+        if purged:
+            stage.commands.purge()
+        return lease(id, who, reason)
+
+    stage.store.lease = waits  # type: ignore[method-assign,assignment]
+    with pytest.raises(Held):
+        stage.commands.rollback("" if purged else "shadow-write", ())
+    found = stage.store.load("orders")
+    assert found is None if purged else (found is not None and found.done == ("ddl",))
 
 
 INDEX = Index("by_status", (IndexPart("status"),))

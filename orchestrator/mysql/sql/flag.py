@@ -6,6 +6,7 @@ flag look alive. Nobody but ``lower`` writes a flag that has expired.
 
 from __future__ import annotations
 
+from orchestrator.model.state import State
 from orchestrator.mysql import quote
 from orchestrator.mysql.sql.state import COMMIT, START, Statement, at
 
@@ -85,12 +86,14 @@ def keep(schema: str, id: str, epoch: object, percent: int) -> tuple[Statement, 
 
 
 def lower(schema: str, id: str, epoch: object | None) -> tuple[Statement, ...]:
-    """Readers to 0 %, new writes closed, from any state; it expires now, so that nobody renews it."""
+    """Readers to 0 %, new writes closed, from any state; it expires now, so that nobody renews it. Without an epoch a
+    rollout that is finished keeps its readers: its mirror is gone, whoever asked did not know that yet."""
     change = (
         f"UPDATE {at(schema, 'flag')} SET new_writes = 0, read_percent = 0, expires_at = @flag_now WHERE rollout = %s"
     )
     if epoch is None:
-        return _write(schema, id, (change, (id,)))
+        record = f"SELECT 1 FROM {at(schema, 'rollout')} WHERE id = %s AND state = %s"
+        return _write(schema, id, (f"{change} AND NOT EXISTS ({record})", (id, id, State.FINISHED.value)))
     return _write(schema, id, (f"{change} AND epoch = %s", (id, epoch)))
 
 
