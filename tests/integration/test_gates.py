@@ -24,9 +24,10 @@ from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.site import Site
 from orchestrator.runbook.load import load
 from orchestrator.sandbox.pair import Pair
+from orchestrator.sandbox.template import ROOT
 from orchestrator.settings import ServerSettings
 from tests.support.prometheus import GARBAGE, NINE, NOTHING, ZERO, answering, free_port, prometheus
-from tests.support.servers import wait_for
+from tests.support.servers import sql, wait_for
 from tests.support.small import Small, small
 from tests.support.state import settings_of
 from tests.support.within import opened
@@ -224,3 +225,56 @@ def test_gates_are_tried_before_anybody_relies_on_them(pair: Pair, tmp_path: Pat
         }
         verdicts = {c["name"]: (c["verdict"], c["seen"]) for c in json.loads(shown.out)["checks"]}
         assert {name: verdicts[name] for name in tried} == tried
+
+
+WRITES = {
+    "alone": "DELETE FROM {t}",
+    "behind a query": "SELECT 0; SET SESSION TRANSACTION READ WRITE; COMMIT; DELETE FROM {t}",
+    "before a query": "COMMIT; SET SESSION TRANSACTION READ WRITE; DELETE FROM {t}; SELECT 0",
+    "out of what is put around it": "SELECT 1) AS gate; COMMIT; SET SESSION TRANSACTION READ WRITE; DELETE FROM {t};"
+    " SELECT * FROM (SELECT 0",
+    "behind a comment": "SELECT 0 -- ;\n; COMMIT; DELETE FROM {t}",
+    "by a procedure": "CALL {s}.ends_and_deletes()",
+    "by a function": "SELECT {s}.deletes()",
+    "a table": "CREATE TABLE {s}.made (id INT)",
+    "a setting": "SET GLOBAL long_query_time = 9",
+    "a file": "SELECT 0 INTO OUTFILE '/nowhere/at/all'",
+}
+
+
+@pytest.fixture(scope="module")
+def writers(here: Small) -> None:
+    """A procedure that ends the transaction and writes, and a function that writes."""
+    ends = f"COMMIT; SET SESSION TRANSACTION READ WRITE; DELETE FROM {here.table}; SELECT 0"
+    sql(here.pair.primary, f"CREATE PROCEDURE {here.schema}.ends_and_deletes() BEGIN {ends}; END", account=ROOT)
+    deletes = f"RETURNS INT DETERMINISTIC BEGIN DELETE FROM {here.table}; RETURN 0; END"
+    sql(here.pair.primary, f"CREATE FUNCTION {here.schema}.deletes() {deletes}", account=ROOT)
+
+
+@pytest.mark.parametrize("way", WRITES)
+def test_a_gate_that_would_write_says_nothing_and_writes_nothing(here: Small, writers: None, way: str) -> None:
+    with gates_of(here, settings=settings_of(here.pair.primary, account=ROOT)) as gates, here.unchanged():
+        before = here.sql("SELECT @@GLOBAL.long_query_time")
+        text = WRITES[way].format(t=here.table, s=here.schema)
+        taken = gates.sample(replace(SPEC, kind="sql", argument=text))
+        assert isinstance(taken, str)
+        assert taken.startswith("the server answered "), taken
+        assert here.sql("SELECT @@GLOBAL.long_query_time") == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["SELECT 7;\n", "WITH a AS (SELECT 7 AS n) SELECT n FROM a -- the number", "VALUES ROW(7)", "SELECT 6.5 + 0.5"],
+)
+def test_a_gate_may_be_any_query(here: Small, query: str) -> None:
+    with gates_of(here) as gates:
+        assert gates.sample(replace(SPEC, kind="sql", argument=query)) == 7
+
+
+def test_a_hint_of_a_gate_does_not_lift_its_time_limit(here: Small) -> None:
+    began = time.monotonic()
+    with gates_of(here) as gates:
+        query = "SELECT /*+ MAX_EXECUTION_TIME(60000) SET_VAR(max_execution_time=60000) */ SLEEP(20)"
+        taken = gates.sample(replace(SPEC, kind="sql", argument=query, timeout_s=0.5))
+    assert isinstance(taken, str)
+    assert time.monotonic() - began < 10
