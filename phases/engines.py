@@ -25,6 +25,7 @@ from orchestrator.model.clauses import (
     RenamedColumn,
 )
 from orchestrator.model.contract import Column, TableName
+from orchestrator.model.copying import unquotable
 from orchestrator.model.facts import Shape
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.step import (
@@ -75,6 +76,9 @@ def ghost_obstacle(shape: Shape) -> str:
         return f"it cannot take a table with foreign keys ({', '.join(names)})"
     if shape.triggers:
         return f"it cannot take a table with triggers ({', '.join(t.name for t in shape.triggers)})"
+    parts = (*(c.name for c in shape.columns), *(i.name for i in shape.indexes))
+    if unsaid := unquotable((shape.table.schema, shape.table.name, *parts)):
+        return unsaid
     return "" if shape.key else f"it needs a unique key without NULL ({shape.key_problem or 'there is none'})"
 
 
@@ -115,7 +119,7 @@ def _ghost_problems(dear: Sequence[Statement], runbook: Runbook, ground: Ground)
                 ProblemKind.RUNBOOK,
                 "gh-ost-cannot",
                 f"engine: gh-ost for {table}: {obstacle}",
-                "a table without foreign keys and triggers, with a unique key that has no NULL",
+                "a table without foreign keys, triggers and quotes in names, with a unique key that has no NULL",
                 "say engine: native (plan shows its price), or auto",
             ),
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from orchestrator.model.contract import TableName
@@ -9,6 +12,16 @@ from orchestrator.model.contract import TableName
 # A tool that reads the binary log registers as a replica and is none: ours do it under ids of this range ("gh" in their
 # upper half), by which they are known.
 READER_IDS = range(0x6768_0000, 0x6769_0000)
+
+
+# Such a tool puts a name between backticks as it is, and takes the quotes off one that has some of its own.
+_UNQUOTABLE = re.compile(r"[`'\"\\\x00-\x1f\x7f]")
+
+
+def unquotable(names: Iterable[str]) -> str:
+    """Which of these names such a tool would say as something else, in one clause; "" when it can say all."""
+    odd = next((name for name in names if _UNQUOTABLE.search(name)), None)
+    return "" if odd is None else f"it cannot quote the name {odd!r}"
 
 
 class CopyChange(Struct, frozen=True, kw_only=True):

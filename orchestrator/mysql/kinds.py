@@ -18,6 +18,7 @@ from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.expression import Parsed
 from orchestrator.mysql.session import ResultField, Session
+from orchestrator.mysql.sql.alter import column_type
 
 _INTEGERS = {1: 8, 2: 16, 3: 32, 9: 24, 8: 64}
 _TEXTS = frozenset({15, 247, 248, 249, 250, 251, 252, 253, 254})
@@ -80,7 +81,7 @@ def kind_of(session: Session, parsed: Parsed, what: str) -> Kind:
     if column := parsed.column:
         return kind_of_column(column)
     sql = parsed.render(lambda name: f"t.{quote.name(name)}")
-    source = _no_rows_of(parsed.columns)
+    source = no_rows_of(parsed.columns)
     try:
         field = session.fields(f"SELECT {sql}{source}")[0]
         _refuse_unknown_zones(session, parsed, what)
@@ -122,14 +123,14 @@ def _refuse_unknown_zones(session: Session, parsed: Parsed, what: str) -> None:
             )
 
 
-def _no_rows_of(columns: Sequence[Column]) -> str:
+def no_rows_of(columns: Sequence[Column]) -> str:
     """A FROM clause with columns of exactly these types, character sets and collations, and no rows.
 
     Not CAST(NULL AS …): it knows fewer types, and a COLLATE there counts as the operator's own word in the expression.
     """
     if not columns:
         return ""
-    declared = ", ".join(f"{quote.name(c.name)} {c.type}{_text_of(c)} PATH '$.c'" for c in columns)
+    declared = ", ".join(f"{quote.name(c.name)} {column_type(c.type)}{_text_of(c)} PATH '$.c'" for c in columns)
     return f" FROM JSON_TABLE('[]', '$[*]' COLUMNS ({declared})) AS t"
 
 

@@ -35,6 +35,11 @@ def literal(value: str) -> str:
     return f"'{escaped}'"
 
 
+def comment(text: str) -> str:
+    """Text that may stand inside of a comment: it does not end it."""
+    return text.replace("*/", "* /")
+
+
 def percent_safe(sql: str) -> str:
     """SQL text that goes through argument formatting unchanged."""
     return sql.replace("%", "%%")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from orchestrator.model.runbook import Runbook
+from orchestrator.mysql import quote
 from orchestrator.mysql.session import Session
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
@@ -24,8 +25,9 @@ class Site(Struct, frozen=True):
         return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends, reopens=reopens, roams=roams)
 
     def tag(self, step: str) -> str:
-        """The comment by which a statement of ours is found again, also after our death."""
-        return f"/* rollout:{self.runbook.id} {step} */"
+        """The comment by which a statement of ours is found again, also after our death. ``step`` may hold any name
+        of the runbook."""
+        return f"/* rollout:{self.runbook.id} {quote.comment(step)} */"
 
     @property
     def tag_prefix(self) -> str:

@@ -77,6 +77,23 @@ def token_at(sql: str, at: int) -> Token | None:
     return None if match is None else Token(_KINDS[match.lastgroup or ""], match.group())
 
 
+def loose_end(sql: str) -> str:
+    """Why an expression, put between parentheses, could reach beyond them; "" when it cannot: what it opens it closes,
+    and nothing in it is a comment or ends the statement."""
+    try:
+        tokens = tokenise(sql)
+    except ValueError as error:
+        return str(error)
+    depth = 0
+    for token in tokens:
+        if token.kind is TokenKind.COMMENT or token.text == ";":
+            return f"has {token.text!r}"
+        depth += (token.text == "(") - (token.text == ")")
+        if depth < 0:
+            return "closes a parenthesis that it does not open"
+    return "leaves a parenthesis open" if depth else ""
+
+
 def string_value(literal: str) -> str:
     """What a string token in quotes means: escapes resolved, doubled quotes single."""
     quote = literal[0]

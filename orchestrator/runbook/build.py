@@ -172,6 +172,10 @@ class Builder:
     def _part(self, text: str, path: Path) -> IndexPart:
         if functional := _EXPRESSION.match(text.strip()):
             way = (functional["way"] or "").lower()
+            try:
+                forms.closed(functional["sql"])
+            except Wrong as wrong:
+                self.note(path, wrong.seen, wrong.expected, wrong.next)
             return IndexPart("", descending=way == "desc", expression=functional["sql"].strip())
         match = _PART.match(text.strip())
         if match is None:

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation, localcontext
 from orchestrator.model.contract import Default
 from orchestrator.model.findings import Wrong
 from orchestrator.model.types import ColumnType, Family
+from orchestrator.runbook.forms import closed
 
 _NOW = re.compile(
     r"^\(?\s*(?:now|current_timestamp|localtimestamp|localtime)\s*(?:\(\s*([0-6]?)\s*\))?\s*\)?$", re.IGNORECASE
@@ -24,7 +25,7 @@ def read_default(value: object, kind: ColumnType) -> Default | None:
         case dict():
             sql = value.get("sql")
             if len(value) == 1 and isinstance(sql, str) and sql.strip():
-                return read_expression(sql)
+                return read_expression(closed(sql))
         case bool():
             if kind.family is not Family.INTEGER:
                 raise Wrong(

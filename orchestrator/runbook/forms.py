@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from orchestrator.model.findings import Wrong
 from orchestrator.model.types import ColumnType, parse_type
+from orchestrator.mysql.tokens import loose_end
 
 
 class Form(BaseModel):
@@ -64,12 +65,25 @@ def _sql(value: object) -> object:
     return value.strip() if isinstance(value, str) else value
 
 
+def closed(sql: str) -> str:
+    """An expression that stays inside of the parentheses that we put around it. Raises Wrong."""
+    if problem := loose_end(sql):
+        raise Wrong(f"{sql!r} {problem}", "one SQL expression, whole and without comments", "correct the expression")
+    return sql
+
+
+def _expression(value: object) -> object:
+    value = _sql(value)
+    return closed(value) if isinstance(value, str) else value
+
+
 def _shape(value: object) -> str:
     return "<word>" if isinstance(value, str) else "<form>"
 
 
 Name = Annotated[str, BeforeValidator(_identifier), Field(min_length=1, max_length=64)]
 Sql = Annotated[str, BeforeValidator(_sql), Field(min_length=1)]
+Expression = Annotated[str, BeforeValidator(_expression), Field(min_length=1)]
 Statement = Annotated[str, BeforeValidator(_statement), Field(min_length=1)]
 TypeText = Annotated[
     ColumnType, BeforeValidator(_type), WithJsonSchema({"type": "string", "examples": ["varchar(32)"]})
@@ -77,7 +91,7 @@ TypeText = Annotated[
 
 
 class SqlForm(Form):
-    sql: Sql = Field(description="An SQL expression.")
+    sql: Expression = Field(description="An SQL expression.")
 
 
 DefaultText = Annotated[
@@ -109,7 +123,7 @@ class ColumnForm(Form):
     )
     invisible: bool = Field(default=False, description="Whether SELECT * leaves it out.")
     after: Name | None = Field(default=None, description="The column behind which it stands. Left out: at the end.")
-    generated: Sql | None = Field(
+    generated: Expression | None = Field(
         default=None, description="The expression of a generated column; VIRTUAL is only a definition."
     )
     stored: bool = Field(default=False, description="STORED instead of VIRTUAL: computed for every row by a copy.")
@@ -138,7 +152,7 @@ class IndexForm(Form):
 
 class CheckForm(Form):
     name: Name = Field(description="Name of the constraint.")
-    sql: Sql = Field(description="Its condition. It is declared NOT ENFORCED: enforcing it is a later contract.")
+    sql: Expression = Field(description="Its condition. It is declared NOT ENFORCED: enforcing it is a later contract.")
 
 
 Action = Literal["restrict", "cascade", "set null", "no action"]
@@ -234,7 +248,7 @@ class TransformForm(Form):
     match: Literal["exact", "collation"] = Field(
         default="exact", description="How values compare: byte for byte, or as the column."
     )
-    sql: Sql | None = Field(default=None, description="A deterministic expression over columns of the row.")
+    sql: Expression | None = Field(default=None, description="A deterministic expression over columns of the row.")
 
 
 Transform = Annotated[
@@ -259,7 +273,7 @@ class MappingForm(Form):
 
 class InvariantForm(Form):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="Its name in reports.")
-    sql: Sql = Field(description="A condition that every row must hold; NULL counts as held.")
+    sql: Expression = Field(description="A condition that every row must hold; NULL counts as held.")
 
 
 class ApplicationsForm(Form):

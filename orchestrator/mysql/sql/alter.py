@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, Default, ForeignKey, Index, IndexPart, TableName
+from orchestrator.model.copying import unquotable
 from orchestrator.model.step import (
     AddCheck,
     AddColumns,
@@ -38,6 +39,9 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _BITS = re.compile(r"b'[01]+'|\d+", re.IGNORECASE)
 _HEX = re.compile(r"0x([0-9a-f]{2})+", re.IGNORECASE)
 _ALTER_TABLE = re.compile(r"\balter\s+(/\*.*?\*/\s*)?table\b", re.IGNORECASE | re.DOTALL)
+# What gh-ost looks for in what is left of the clauses without its strings.
+_STRING = re.compile(r"'[^']*'")
+_OTHER_CLAUSE = re.compile(r"\b(change|drop|rename)\s|\bauto_increment\s*=", re.IGNORECASE)
 _NOW = re.compile(r"(current_timestamp|now|localtime|localtimestamp)\s*(\(\s*\d?\s*\))?", re.IGNORECASE)
 
 
@@ -96,6 +100,11 @@ def copy_clauses(step: GhostAlter) -> str:
         clauses.append(f"MODIFY COLUMN {column_definition(whole)}")
     clauses += [f"ADD {index_definition(i)}" for i in step.indexes]
     written = ", ".join(clauses) or "ENGINE=InnoDB"
+    names = (*(c.name for c in step.columns), *(c.after for c in step.columns), *(i.name for i in step.indexes))
+    if unsaid := unquotable(names):
+        raise ValueError(f"a name with a quote or a control character: {unsaid}")
+    if _OTHER_CLAUSE.search(_STRING.sub("", written)):
+        raise ValueError("the word CHANGE, DROP, RENAME or AUTO_INCREMENT in a name, which would be read as a clause")
     if ";" in written:
         raise ValueError("a semicolon (in a default, a label or a comment), which would be read as a second statement")
     if _ALTER_TABLE.search(written):

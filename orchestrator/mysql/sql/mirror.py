@@ -62,8 +62,8 @@ def body(relation: Relation, table: TableName, event: str, name: str) -> str:
     derived = _derived_on_update if event.lower() == "update" else _derived_on_insert
     lines = [
         "BEGIN",
-        f"  /* Mirror of rollout on {_comment(str(table))}: keeps old and new columns in step. It goes with `rollout "
-        f"rollback` or `rollout finish`, else with DROP TRIGGER {_comment(quote.name(name))}. */",
+        f"  /* Mirror of rollout on {quote.comment(str(table))}: keeps old and new columns in step. It goes with "
+        f"`rollout rollback` or `rollout finish`, else with DROP TRIGGER {quote.comment(quote.name(name))}. */",
         *([f"  DECLARE {_ANSWER} TINYINT;"] if any(_may_raise(p) for p in relation.pairs) else []),
         "  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;",
     ]
@@ -81,10 +81,6 @@ def _unless_all_stands(relation: Relation, mending: list[str]) -> list[str]:
 
 def _may_raise(pair: PairSql) -> bool:
     return pair.forward.may_raise or pair.backward.may_raise
-
-
-def _comment(text: str) -> str:
-    return text.replace("*/", "* /")
 
 
 def _pair_on_insert(pair: PairSql) -> list[str]:
