@@ -311,7 +311,7 @@ def told_to_ghost(said: Said) -> tuple[str, ...]:
         server_version=(9, 7, 0),
         replicas=(),
         gtid=True,
-        encrypted=False,
+        encrypted=True,
         chunk_rows=100,
         max_lag_s=1.0,
         threads_running=9,
@@ -329,6 +329,7 @@ WORDS = st.sampled_from(
 )
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(HOSTILE, WORDS, st.booleans())
 def test_gh_ost_is_told_clauses_that_mean_one_thing_only_or_nothing(said: Said, word: str, in_name: bool) -> None:
     """It reads clauses as go/sql/parser.go (1.1.10) does, and puts names between backticks as they are."""
