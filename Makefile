@@ -1,7 +1,7 @@
 # Each target sets up what it lacks, in .venv and .cache only, and may be called again at any time.
 # Variables: PYTHON (which python3 makes .venv), ARGS (passed to rollout demo or pytest), ONLY (one benchmark),
-# WORKERS (processes of make test), N and HEAVY (deaths, and blows under traffic, of make crash), N (sleepers of make
-# zombies), SEED.
+# WORKERS (processes of make test and make faults), N and HEAVY (deaths, and blows under traffic, of make crash),
+# N (sleepers of make zombies), SEED.
 
 PYTHON ?= python3
 ARGS ?=
@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 GHOST := $(if $(findstring gh-ost,$(ARGS) $(ONLY)),gh-ost)
 FLAGD := $(if $(findstring flagd,$(ARGS)),flagd)
 
-.PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long crash zombies check bench clean
+.PHONY: setup server gh-ost prometheus flagd demo test test-fast test-long faults crash zombies check bench clean
 
 setup: server
 
@@ -53,6 +53,10 @@ test-fast: .venv/.ready
 
 test-long: server gh-ost prometheus flagd
 	HYPOTHESIS_PROFILE=long $(BIN)/pytest --timeout=1800 $(ARGS)
+
+# What docs/reliability.md claims of faults, and make test has no time for.
+faults: server gh-ost
+	$(BIN)/pytest -m faults -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 crash: server gh-ost
 	$(BIN)/python -m tests.crash.suite --seed $(SEED) --quick $(N) --heavy $(HEAVY) $(ARGS)

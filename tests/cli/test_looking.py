@@ -56,6 +56,7 @@ def test_plan_and_dry_run_write_nothing(here: Small) -> None:
                 reader.run(*arguments)
             reader.run("check", expect=75)
             reader.run("status")
+            reader.run("doctor", expect=None)
         here.terminal.run("run", "--until", "backfill", "-y")
         before, events = here.seen(), here.sql("SELECT * FROM _rollout.event ORDER BY revision")
         for arguments in (("plan", "--sql"), ("next", "--dry-run"), ("rollback", "--dry-run")):

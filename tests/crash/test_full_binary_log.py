@@ -3,21 +3,19 @@ MySQL, tried). So nothing is killed, nobody is left waiting for us, and readers 
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import Exit
 from orchestrator.sandbox.pair import Pair
+from tests.support.disks import binary_log_in, full, small_disk
 from tests.support.servers import guarded_pair, wait_for
 from tests.support.small import Small, small
 
-pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.faults, pytest.mark.timeout(400)]
 _DISK_BYTES = 24 * 1024 * 1024
 TTL_S = 4.0
 # Else the check would see that so small a disk is too small.
@@ -27,18 +25,8 @@ SEEN = "SELECT IF(expires_at > UTC_TIMESTAMP(6), read_percent, 0) FROM _rollout.
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own. Where nobody may mount one, the test cannot be made."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(place)], capture_output=True, check=False
-    )
-    if mount.returncode:
-        pytest.skip(f"no disk may be mounted here: {mount.stderr.decode().strip()}")
-    try:
+    with small_disk(tmp_path / "disk", _DISK_BYTES) as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=False)
 
 
 @pytest.fixture
@@ -47,27 +35,10 @@ def own(disk: Path) -> Iterator[Pair]:
     with guarded_pair() as pair:
         primary = pair.primary
         primary.stop()
-        for log in [*primary.datadir.glob("binlog.*")]:
-            shutil.move(log, disk / log.name)
-        index = disk / "binlog.index"
-        index.write_text("".join(f"{disk}/{Path(line).name}\n" for line in index.read_text().splitlines()))
-        primary.argv = (*primary.argv, f"--log-bin={disk}/binlog")
+        binary_log_in(primary, disk)
         primary.start()
         primary.wait_ready()
         yield pair
-
-
-@contextmanager
-def full(disk: Path) -> Iterator[None]:
-    """Not a byte is left."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        while file.write(b"\0" * 4096):
-            pass
-    try:
-        yield
-    finally:
-        filler.unlink()
 
 
 def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_and_nothing_is_killed(
@@ -89,6 +60,8 @@ def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_a
                 out, err = watcher.communicate(timeout=90)
                 assert watcher.returncode == Exit.CANNOT_SAY, out + err
                 assert "kill no session" in out
+                (line,) = (tmp_path / "rollout" / "journal.log").read_text(encoding="utf-8").splitlines()
+                assert line.split()[1] == here.name
                 assert stuck.is_alive(), "the disk is full: commits hang"
                 assert own.primary.pid == pid
                 assert own.primary.alive(), own.primary.last_words()

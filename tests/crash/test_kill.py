@@ -97,6 +97,7 @@ def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: i
         wait_caught_up(pair)
 
 
+@pytest.mark.faults
 @pytest.mark.slow  # the same law of a process that only fills: tests/integration/test_fill.py
 def test_a_frozen_command_commits_nothing_after_another_took_over(pair: Pair, tmp_path: Path) -> None:
     """SIGSTOP in the middle of a backfill; the next operator waits for the silence, goes on, and the sleeper is

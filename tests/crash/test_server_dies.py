@@ -95,6 +95,7 @@ def test_native_ddl_under_a_primary_that_dies(own: Pair, app: str, seed: int) ->
     assert sql(own.primary, f"CHECK TABLE {table}")[0][3] == "OK"
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_b144_a_full_disk_stops_a_build_with_the_server_s_reason_and_takes_it_back(
     own: Pair, app: str, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +171,7 @@ def test_gh_ost_is_ended_when_a_replica_is_dead_for_too_long(
         as_before(own, table)
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @needs_real
 def test_gh_ost_is_ended_when_the_binary_log_is_purged_under_it(

@@ -22,6 +22,7 @@ from tests.support.small import Small, small
 from tests.support.within import opened
 
 ROWS = 40
+LONG = (pytest.mark.slow, pytest.mark.faults)
 RIGHT = "SELECT COUNT(*) FROM {t} WHERE NOT (state <=> IF(status = 'new', 'pending', 'succeeded'))"
 
 
@@ -70,7 +71,7 @@ class Demotion:
         script(self.here.pair.primary, "SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 0")
 
 
-@pytest.mark.parametrize("setting", ["read_only", pytest.param("super_read_only", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("setting", ["read_only", pytest.param("super_read_only", marks=LONG)])
 def test_not_one_transaction_reaches_a_demoted_primary_also_of_an_account_with_super(here: Small, setting: str) -> None:
     """B91, at each kind of write: DDL, a batch, a trigger, a flag, and what keeps the state; then it goes on."""
     moments = (
@@ -168,7 +169,7 @@ def altered(here: Small) -> None:
     [
         (dropped, Exit.CONFIGURATION, "_rollout"),
         (altered, Exit.PHASE_FAILED, "rows_skipped"),
-        pytest.param(old_epoch, Exit.HELD, "another holder", marks=pytest.mark.slow),
+        pytest.param(old_epoch, Exit.HELD, "another holder", marks=LONG),
     ],
 )
 def test_a_state_that_changes_under_a_backfill_ends_it_at_once_and_no_row_is_wrong(

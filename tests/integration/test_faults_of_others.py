@@ -19,6 +19,7 @@ from tests.support.small import Small, small
 from tests.support.within import opened
 
 ROWS = ", ".join(f"({n}, IF({n} % 2, 'new', 'done'), NULL)" for n in range(1, 41))
+LONG = (pytest.mark.slow, pytest.mark.faults)
 WRONG = "SELECT COUNT(*) FROM {t} WHERE NOT (state <=> IF(status = 'new', 'pending', 'succeeded'))"
 
 
@@ -54,7 +55,7 @@ def grown(here: Small) -> None:
 
 @pytest.mark.parametrize(
     "what",
-    ["grow", *(pytest.param(f"{w} TABLE {{t}}", marks=pytest.mark.slow) for w in ("TRUNCATE", "OPTIMIZE"))],
+    ["grow", *(pytest.param(f"{w} TABLE {{t}}", marks=LONG) for w in ("TRUNCATE", "OPTIMIZE"))],
 )
 def test_a_table_that_is_emptied_rebuilt_or_grows_tenfold_under_a_backfill_ends_with_every_row_right(
     here: Small, what: str
@@ -175,7 +176,7 @@ def test_b58_one_trigger_that_is_dropped_under_a_sweep_or_a_soak_ends_it(
     assert wrong(here) == 0
 
 
-@pytest.mark.parametrize("done", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("done", [2, pytest.param(4, marks=LONG)])
 def test_a_copy_from_before_ddl_that_takes_the_tables_place_makes_ddl_the_next_stage(here: Small, done: int) -> None:
     """Another tool's copy was begun before our columns were there. With a mirror, readers go back first."""
     ghost, old = f"`{here.schema}`.`_orders_gho`", f"`{here.schema}`.`_orders_del`"

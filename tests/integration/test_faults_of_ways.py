@@ -74,6 +74,7 @@ def promote(pair: Pair) -> None:
     script(pair.replica, "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 0")
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("phase", "step"), [("backfill", "fill:backfill"), ("shadow-write", "install-trigger:insert")])
 def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to_the_new_primary(
@@ -113,17 +114,29 @@ def test_after_a_failover_behind_the_address_no_row_and_no_trigger_is_written_to
 )
 def test_after_a_failover_in_verify_readers_are_back_on_the_old_column(tmp_path: Path, step: str) -> None:
     """They stood at 100 % for good, and nobody would watch them on the new primary."""
+    fails_over_before(tmp_path, "verify", step, [(1, 100)])
+
+
+@pytest.mark.faults
+@pytest.mark.slow  # a pair of its own
+def test_after_a_failover_inside_a_ramp_readers_are_back_on_the_old_column(tmp_path: Path) -> None:
+    """Half of them had gone over, and the next half was about to."""
+    fails_over_before(tmp_path, "read-switch", "set-percent:100", [(1, 50)])
+
+
+def fails_over_before(tmp_path: Path, phase: str, step: str, then: list[tuple[int, int]]) -> None:
+    """``then``: new writes, and percent of the readers, as they went over to the new primary."""
     with guarded_pair() as pair, small(pair, tmp_path, rows=ROWS) as here, spreading(pair.primary, pair.replica) as way:
         with opened(load(here.terminal.runbook), pair.primary) as app:
-            for done in FORWARD[:-1]:
+            for done in FORWARD[: FORWARD.index(phase)]:
                 app.commands.next(done)
         flag = "SELECT new_writes, read_percent FROM _rollout.flag"
-        assert sql(pair.primary, flag) == [(1, 100)]
 
         def fail_over() -> None:
+            assert sql(pair.primary, flag) == then
             promote(pair)
             way.turn(cut=True)
 
-        error = ends(here, Somebody(fail_over, before=step), "verify", through(way, pair))
+        error = ends(here, Somebody(fail_over, before=step), phase, through(way, pair))
         assert error.exit_code is Exit.PHASE_FAILED, error.seen
         assert sql(pair.replica, flag) == [(0, 0)]

@@ -113,12 +113,12 @@ def test_a_flag_that_is_to_stay_never_expires_from_its_first_moment(
 
 
 @pytest.mark.parametrize("hours", [-30, 30])
-def test_a_clock_of_the_server_that_jumps_never_revives_a_flag_nor_keeps_readers_for_long(
+def test_a_clock_of_the_server_that_jumps_never_revives_a_flag_and_a_renewal_counts_from_its_new_time(
     primary: Server, schema_name: str, flags: MysqlFlags, hours: int
 ) -> None:
-    """The clock of a server cannot be turned here, so the row is moved the other way: what the server computes is the
-    same. Forward: the flag expires at once, and is not renewed. Back: readers stay until somebody lowers or renews it;
-    the next renewal counts its time from the server's new clock."""
+    """The row is moved the other way, and what the server computes is the same (test_server_clock.py turns a clock).
+    Forward: the flag expires at once, and is not renewed. Back: readers stay until somebody lowers or renews it; the
+    next renewal counts its time from the server's new clock."""
     flags.open(1, 60.0)
     flags.set_percent(1, 25, 60.0)
     sql(primary, f"UPDATE {schema_name}.flag SET expires_at = expires_at - INTERVAL %s HOUR", (hours,))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +37,38 @@ def test_every_law_is_held_by_tests_that_exist(page: str) -> None:
     tests = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))
     assert named
     assert {name for name in named if f"def {name}(" not in tests} == set()
+
+
+def _variants(test: Any, of: object) -> Iterator[set[str]]:
+    """The names of the marks that each variant of it carries."""
+    own = getattr(of, "pytestmark", [])
+    marks = [*(own if isinstance(own, list) else [own]), *getattr(test, "pytestmark", [])]
+    plain = {mark.name for mark in marks}
+    drawn: list[Iterable[Any]] = [mark.args[1] for mark in marks if mark.name == "parametrize"]
+    of_each = [[{m.name for m in getattr(value, "marks", ())} for value in values] for values in drawn]
+    for more in product(*of_each):
+        yield plain.union(*more)
+
+
+def _is_run(path: Path, name: str) -> bool:
+    module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return any("slow" not in marks or "faults" in marks for marks in _variants(getattr(module, name), module))
+
+
+def test_every_test_of_the_table_of_faults_is_run_before_a_change_lands() -> None:
+    """By `make test`, or by `make faults`, in at least one variant. The laws' tests to read first are too."""
+    page = read("docs/reliability.md")
+    tables = page.split("\n## Laws\n")[1].split("\n## What was run\n")[0]
+    named = set(re.findall(r"`(test_\w+)`", tables))
+    found = {
+        (path, name)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in named.intersection(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.M))
+    }
+    assert len(found) >= len(named) > 50
+    assert sorted(name for path, name in found if not _is_run(path, name)) == []
+    for runs in ("make test", "make faults"):
+        assert f"must {runs}\n" in read(".ci/run")
 
 
 def test_the_readme_has_every_exit_code() -> None:

@@ -32,8 +32,8 @@ from orchestrator.ports import Beat
 _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
 _ONLINE_LOG_FULL = 1799
-# A file cannot be written, no room on the device, a table is full.
-_NO_ROOM = frozenset({3, 1021, 1114})
+# A file cannot be written, no room on the device, a table is full, no room for what a build sorts.
+_NO_ROOM = frozenset({3, 1021, 1114, 1878})
 
 
 class NativeDdlDriver:
