@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from orchestrator.model.contract import ForeignKey, TableName
 from orchestrator.model.facts import Shape
+from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
@@ -135,5 +136,4 @@ def remove_family_copy(site: Site) -> None:
 
 
 def copy_grant(schema: str) -> str:
-    pattern = schema.replace("_", "\\_")
-    return f"GRANT ALL ON `{pattern}`.* TO this account (rollout doctor writes it out)"
+    return f"GRANT ALL ON {quote.everything_in(schema)} TO this account (rollout doctor writes it out)"

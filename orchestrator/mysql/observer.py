@@ -163,7 +163,8 @@ class MysqlObserver:
     def _denied_on(self, need: Need) -> str:
         """What an account was denied when the server says 1142 in this reading."""
         if need in (Need.FLAG, Need.POSITIONS) or (need is Need.MIRROR and self._doubled):
-            return f"{quote.name(self._site.settings.state_schema)}.*"
+            literal = self._account is not None and self._account.literal
+            return quote.everything_in(self._site.settings.state_schema, literal=literal)
         if need in (Need.VALUES, Need.DRIFT, Need.INVARIANTS, Need.METER, Need.SHAPE, Need.MIRROR):
             return quote.table(self._site.runbook.table)
         return PERFORMANCE_SCHEMA

@@ -16,6 +16,13 @@ def table(of: TableName) -> str:
     return f"{name(of.schema)}.{name(of.name)}"
 
 
+def everything_in(schema: str, *, literal: bool = False) -> str:
+    """All of one schema and of no other, as GRANT takes it: ``_`` and ``%`` are wildcards there, but not on one table.
+    ``literal``: on a server with partial_revokes, where they are none."""
+    exact = schema if literal else schema.replace("\\", "\\\\").replace("_", "\\_").replace("%", "\\%")
+    return f"{name(exact)}.*"
+
+
 def names(identifiers: tuple[str, ...] | list[str]) -> str:
     return ", ".join(name(i) for i in identifiers)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, ServerUnreachable
-from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.look.unseen import read_account
 from orchestrator.mysql.session import Row, Session
-from orchestrator.mysql.sql.migrations import grants
-from orchestrator.mysql.sql.state import ACCOUNT, Statement
+from orchestrator.mysql.sql.state import Statement
 
 # No such schema, no such table: rollout was never installed here.
 NOT_INSTALLED = frozenset({1049, 1146})
@@ -49,11 +48,5 @@ def told_of_state(session: Session, error: ServerError, doing: str, *, writes: b
     """As ``told``, for the state schema: a right that is missing comes with the exact GRANT for this account."""
     if not error.is_privilege:
         return told(error, doing)
-    account = str(rows(session, (ACCOUNT, ()))[0][0])
-    return told(error, doing, grants(session.settings.state_schema, _quoted(account), writes=writes))
-
-
-def _quoted(account: str) -> str:
-    """``user@host`` as a GRANT takes it."""
-    user, _, host = account.rpartition("@")
-    return f"{quote.literal(user)}@{quote.literal(host)}"
+    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE" if writes else "SELECT"
+    return told(error, doing, read_account(session).grant_all_of(rights, session.settings.state_schema))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from pymysql.err import OperationalError
 
 from orchestrator.app.wiring import App
 from orchestrator.checks.privileges import Privileges
@@ -23,7 +24,7 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.template import Account
 from tests.support.looking import small_account
 from tests.support.meanwhile import ROW_BY_ROW, Somebody, ends
-from tests.support.servers import script, wait_caught_up
+from tests.support.servers import script, sql, wait_caught_up
 from tests.support.small import Small, small
 from tests.support.state import settings_of
 from tests.support.within import opened
@@ -107,6 +108,22 @@ def revoked(here: Small, account: Account, right: str, on: str) -> Iterator[None
         script(here.pair.primary, f"GRANT {right} ON {on} TO {who}")
 
 
+def test_the_grants_reach_no_schema_that_is_only_called_alike(here: Small) -> None:
+    """``_`` stands for any sign in a GRANT on a schema, but not under partial_revokes."""
+    alike = "xrollout"
+    server = here.pair.primary
+    script(server, f"CREATE DATABASE {alike}; CREATE TABLE {alike}.t (id INT)")
+    try:
+        for revokes in ("OFF", "ON"):
+            script(server, f"SET GLOBAL partial_revokes = {revokes}")
+            with small_account(server, "exact", for_somebody(printed(here))) as account:
+                with pytest.raises(OperationalError, match="denied"):
+                    sql(server, f"SELECT * FROM {alike}.t", account=account)
+                assert here.operator(account).run("doctor", "--json").json["missing"] == []
+    finally:
+        script(server, f"SET GLOBAL partial_revokes = OFF; DROP DATABASE {alike}")
+
+
 @pytest.mark.slow
 def test_for_each_single_right_of_each_stage_that_is_taken_away_77_names_it(here: Small) -> None:
     """Every right of every stage, by the command itself."""
@@ -160,7 +177,7 @@ def test_a_right_on_the_state_that_is_taken_away_under_a_backfill_ends_it_at_onc
     with small_account(here.pair.primary, "staged", for_somebody(printed(here))) as account, ExitStack() as taken:
         settings = settings_of(here.pair.primary, account=account)
         here.operator(account).run("next", "-y")
-        lost = revoked(here, account, "UPDATE", "`_rollout`.*")
+        lost = revoked(here, account, "UPDATE", "`\\_rollout`.*")
         began = time.monotonic()
         error = ends(here, Somebody(lambda: taken.enter_context(lost), during="fill:backfill"), "backfill", settings)
         assert error.exit_code is Exit.PRIVILEGE, error.seen

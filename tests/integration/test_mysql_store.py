@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from orchestrator.errors import CannotSay, ConfigurationError, Held, PrivilegeMissing, ServerUnreachable
 from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Event, EventKind, Record
+from orchestrator.mysql import quote
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import ROOT, Account
@@ -224,7 +225,7 @@ def test_installing_without_the_right_names_the_grant_that_is_enough(
     small = MysqlStore(settings_of(primary, schema_name, reader), SystemClock())
     with pytest.raises(PrivilegeMissing) as missing:
         small.install()
-    assert f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `{schema_name}`.*" in missing.value.next
+    assert f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON {quote.everything_in(schema_name)}" in missing.value.next
     script(primary, missing.value.next)
     small.install()
     with small.lease(ID, "kim") as lease:

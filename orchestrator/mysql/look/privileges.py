@@ -77,7 +77,7 @@ def read_needed(
 ) -> tuple[MissingPrivilege, ...]:
     """Everything that an account needs which has nothing yet; what only looking takes of the state comes first. Raises
     ServerError."""
-    grant = account.grant("SELECT", f"{quote.name(state_schema)}.*")
+    grant = account.grant_all_of("SELECT", state_schema)
     look = MissingPrivilege("SELECT", grant, f"the state lives in {state_schema}", (PLAN,))
     return (look, *_missing(session, Rights((), (), literal=False), runbook, state_schema, account))
 
@@ -113,7 +113,7 @@ def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator
         return
     missing = [right for right in _BESIDE if not rights.on_schema(right, schema)]
     if missing:
-        grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
+        grant = account.grant_all_of(", ".join(missing), schema)
         yield MissingPrivilege(
             ", ".join(missing), grant, "needed for ddl by gh-ost: it makes its tables beside yours", ("ddl",)
         )
@@ -139,19 +139,18 @@ def _parent_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterat
 def _state_rights(rights: Rights, schema: str, id: str, account: Account) -> Iterator[MissingPrivilege]:
     missing = [right for right in _STATE if not rights.on_schema(right, schema)]
     if missing:
-        grant = account.grant(", ".join(missing), f"{quote.name(schema)}.*")
+        grant = account.grant_all_of(", ".join(missing), schema)
         yield MissingPrivilege(
             ", ".join(missing), grant, f"needed by every command that writes: the state lives in {schema}", _ACTING
         )
     if not rights.on_schema("CREATE", schema):
-        grant = account.grant("CREATE", f"{quote.name(schema)}.*")
+        grant = account.grant_all_of("CREATE", schema)
         yield MissingPrivilege("CREATE", grant, f"needed for ddl, which installs the state {schema}", (FORWARD[0],))
     scratch = f"{schema}_scratch_{id}"
     lacking = [right for right in _SCRATCH if not rights.on_schema(right, scratch)]
     if lacking:
-        pattern = quote.name(scratch.replace("_", "\\_"))
         why = "needed for ddl and shadow-write: statements and the mirror are tried on scratch copies first"
-        grant = account.grant(", ".join(lacking), f"{pattern}.*")
+        grant = account.grant_all_of(", ".join(lacking), scratch)
         yield MissingPrivilege(", ".join(lacking), grant, why, ("ddl", "shadow-write"))
 
 

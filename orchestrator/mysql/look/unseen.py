@@ -29,14 +29,19 @@ class Unseen(Exception):
 
 
 class Account(Struct, frozen=True):
-    """CURRENT_USER() in its two parts."""
+    """CURRENT_USER() in its two parts. ``literal``: names in its grants are no patterns (partial_revokes is on)."""
 
     user: str
     host: str
+    literal: bool = False
 
     def grant(self, privileges: str, on: str) -> str:
         """``GRANT PROCESS ON *.* TO `rollout`@`%`;``"""
         return f"GRANT {privileges} ON {on} TO {self.quoted};"
+
+    def grant_all_of(self, privileges: str, schema: str) -> str:
+        """``GRANT SELECT ON `\\_rollout`.* TO `rollout`@`%`;``: on that schema alone."""
+        return self.grant(privileges, quote.everything_in(schema, literal=self.literal))
 
     @property
     def quoted(self) -> str:
@@ -45,8 +50,10 @@ class Account(Struct, frozen=True):
 
 
 def read_account(session: Session) -> Account:
-    user, _, host = str(session.value("SELECT CURRENT_USER()")).rpartition("@")
-    return Account(user, host)
+    row = session.one("SELECT CURRENT_USER(), @@GLOBAL.partial_revokes")
+    assert row is not None
+    user, _, host = str(row[0]).rpartition("@")
+    return Account(user, host, bool(row[1]))
 
 
 def unseen_because(error: ServerError, account: Account | None, denied_on: str = PERFORMANCE_SCHEMA) -> Unseen:

@@ -112,9 +112,3 @@ def apply(schema: str, migration: Migration) -> tuple[Statement, ...]:
     )
     ledger = f"INSERT IGNORE INTO {at(schema, 'migration')} (number, applied_at) VALUES (%s, UTC_TIMESTAMP(6))"
     return (*tables, (ledger, (migration.number,)))
-
-
-def grants(schema: str, account: str, *, writes: bool) -> str:
-    """The GRANT that an account needs for the state schema."""
-    rights = "SELECT, INSERT, UPDATE, DELETE, CREATE" if writes else "SELECT"
-    return f"GRANT {rights} ON {quote.name(schema)}.* TO {account}"

@@ -17,7 +17,6 @@ KEYED_TABLES = ("position", "flag", "heartbeat", "event", "progress", "request",
 START = ("START TRANSACTION", ())
 COMMIT = ("COMMIT", ())
 CONNECTIONS = "SHOW PROCESSLIST"
-ACCOUNT = "SELECT CURRENT_USER()"
 SERVER_UUID = "SELECT @@server_uuid"
 
 
