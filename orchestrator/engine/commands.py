@@ -14,7 +14,7 @@ from orchestrator.engine.judging import refusal
 from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, leased
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.walk import Ended, Engine
-from orchestrator.errors import Held, ServerUnreachable, UsageError
+from orchestrator.errors import Held, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
@@ -256,12 +256,7 @@ class Commands:
             started = self._engine.record(
                 resumed(fresh, planner.name, self._p.runbook.phases.percents[-1]), EventKind.STARTED, there
             )
-            try:
-                ended = self._engine.walk(started, lease, planner)
-            except ServerUnreachable:
-                # A session that somebody ended because he took us for dead: then that is what must be said.
-                lease.confirm()
-                raise
+            ended = self._engine.walk(started, lease, planner)
             return ended if there in ended.note else replace(ended, note=f"{ended.note}; {there}")
 
     def _wait_until_free(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from orchestrator.engine.parts import Parts
-from orchestrator.errors import LeaseTaken
+from orchestrator.errors import Held, LeaseTaken, ServerUnreachable
 from orchestrator.ports import Lease
 
 FENCED_HOLDER_GOES_S = 20.0
@@ -15,8 +15,8 @@ _POLL_S = 0.5
 
 @contextmanager
 def leased(parts: Parts, *, patient: bool = False) -> Iterator[Lease]:
-    """The lease of the rollout; ``patient``: a holder that was just fenced gets the time to notice. Raises
-    LeaseTaken."""
+    """The lease of the rollout; ``patient``: a holder that was just fenced gets the time to notice. Raises LeaseTaken;
+    and Fenced, where something was not to be seen or reached and the lease was lost."""
     with ExitStack() as stack:
         deadline = parts.clock.monotonic() + FENCED_HOLDER_GOES_S
         while True:
@@ -27,4 +27,10 @@ def leased(parts: Parts, *, patient: bool = False) -> Iterator[Lease]:
                 if not patient or parts.clock.monotonic() > deadline:
                     raise
                 parts.clock.sleep(_POLL_S)
-        yield lease
+        try:
+            yield lease
+        except (Held, ServerUnreachable):
+            # What cannot be seen or reached may hang on sessions that somebody ended because he took us for dead: then
+            # that is what must be said.
+            lease.confirm()
+            raise

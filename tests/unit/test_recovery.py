@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.checks.reading import refuses
 from orchestrator.engine import Commands
-from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed
+from orchestrator.errors import CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
 from orchestrator.model.advice import advise
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome, Result, Seen
@@ -248,3 +248,17 @@ def test_a_purger_that_slept_while_the_flag_was_watched_removes_nothing_of_what_
         stage.commands.purge()
     assert (stage.record.state, stage.record.done) == (State.DONE, ("ddl",))
     assert len(cleared) == 1
+
+
+@pytest.mark.parametrize("seen", [Held("the table cannot be seen", "", ""), ServerUnreachable("no answer", "", "")])
+def test_who_cannot_see_because_another_took_over_and_ended_his_sessions_says_that(seen: RolloutError) -> None:
+    """Found by make zombies: he woke, and went on about a table that cannot be seen."""
+    stage = Stage()
+
+    def taken_over(_: str) -> None:
+        stage.store.bump_epoch(stage.runbook.id)
+        raise seen
+
+    stage.dies = taken_over
+    with pytest.raises(Fenced, match="lost"):
+        stage.commands.next("ddl")
