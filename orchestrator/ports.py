@@ -194,6 +194,10 @@ class Store(Protocol):
         """Leave a request for the running command; None clears it."""
         ...
 
+    def answered(self, id: str, request: Request) -> None:
+        """Clear that request; one that was left after it stays."""
+        ...
+
     def asked(self, id: str) -> Request | None: ...
 
     def holder(self, id: str) -> Holder | None:

@@ -88,11 +88,13 @@ def run(
     of = shared(context)
     with of.opened(log=True, reason=reason) as app:
         confirmed(yes, f"Do every stage{f' until {until}' if until else ''}?")
+        goes_on = False
         while True:
             ready = app.commands.ready(None, until)
             if isinstance(ready, str):
                 break
-            ran(of, partial(app.commands.next, ready.name))
+            ran(of, partial(app.commands.next, ready.name, goes_on=goes_on))
+            goes_on = True
             if ready.name == until:
                 return
         if watch:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.engine.afterwards import Afterwards
 from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refusal
-from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, leased
+from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, begun, leased
 from orchestrator.engine.parts import Parts
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, UsageError
@@ -26,12 +26,14 @@ _PURGE_QUIET_S = 3.0
 
 
 class Asked(Struct, frozen=True):
-    """What was typed with a command that acts, as the record keeps it."""
+    """What was typed with a command that acts, as the record keeps it. ``goes_on``: a stage before it was of the same
+    command."""
 
     target: str = ""
     accepted: tuple[tuple[str, int], ...] = ()
     on_conflict: Literal["", "new_wins", "old_wins"] = ""
     leap: bool = False
+    goes_on: bool = False
 
 
 class Commands:
@@ -44,10 +46,16 @@ class Commands:
         self._id = parts.runbook.id
 
     def next(
-        self, phase: str | None, on_conflict: Literal["", "new_wins", "old_wins"] = "", *, leap: bool = False
+        self,
+        phase: str | None,
+        on_conflict: Literal["", "new_wins", "old_wins"] = "",
+        *,
+        leap: bool = False,
+        goes_on: bool = False,
     ) -> Ended | str:
         """Run the next forward phase, or say in a sentence why there is nothing to do. ``leap``: read-switch goes to
-        its last percent at once.
+        its last percent at once. ``goes_on``: it is not the first one of this command; a pause that was asked for when
+        the one before ended is answered by this one.
 
         Raises UsageError when ``phase`` is not the next; the refusals of the phase before anything is written.
         """
@@ -58,7 +66,7 @@ class Commands:
         self._entry.admit(record, planner)
         if leap and planner.name != "read-switch":
             raise UsageError(f"--to 100, and the next stage is {planner.name}", "read-switch", "leave it out")
-        return self._run(planner, record, Asked(on_conflict=on_conflict, leap=leap))
+        return self._run(planner, record, Asked(on_conflict=on_conflict, leap=leap, goes_on=goes_on))
 
     def ready(self, phase: str | None, until: str | None = None, on_conflict: str = "") -> Phase | str:
         """The stage that ``next`` would do, or a sentence why there is nothing to do. Reads only; raises UsageError.
@@ -173,13 +181,14 @@ class Commands:
             return "nothing was begun, so there is nothing to abort"
         if self._p.store.holder(self._id) is None and record.intent is None and record.state is not State.RUNNING:
             return "no command of this rollout runs, and nothing is half done; nothing to abort"
-        self._p.store.ask(self._id, Request(Ask.ABORT, self._p.who, self._p.clock.now(), reason))
+        request = Request(Ask.ABORT, self._p.who, self._p.clock.now(), reason)
+        self._p.store.ask(self._id, request)
         if record.phase in GOES_BACK:
             self._p.flags.lower(None)
         if self._wait_until_free():
             self._p.store.bump_epoch(self._id)
         with leased(self._p, patient=True) as lease:
-            self._p.store.ask(self._id, None)
+            self._p.store.answered(self._id, request)
             record = replace(self._entry.present(), epoch=lease.epoch)
             if record.state is State.FINISHED:
                 return "the command ended before it heard of it: this rollout is finished"
@@ -218,7 +227,7 @@ class Commands:
             writes_only=False,
             waived=False,
         )
-        with leased(self._p) as lease:
+        with begun(self._p) as lease:
             _unmoved(record, self._p.store.load(self._id))
             watched = self._entry.watch(record, lease, step)
             if watched.result is not Result.DONE:
@@ -235,7 +244,7 @@ class Commands:
 
     def _run(self, planner: Phase, record: Record, asked: Asked) -> Ended:
         self._p.store.install()
-        with leased(self._p, patient=planner.name == ROLLBACK) as lease:
+        with begun(self._p, patient=planner.name == ROLLBACK, goes_on=asked.goes_on) as lease:
             fresh = self._entry.present()
             if planner.name != ROLLBACK:
                 _unmoved(record, fresh)

@@ -1,4 +1,4 @@
-"""Taking the lease: at once, or with patience for a holder that was just fenced."""
+"""Taking the lease: at once, or with patience for a holder that was just fenced; and what was asked of it is over."""
 
 from __future__ import annotations
 
@@ -34,3 +34,14 @@ def leased(parts: Parts, *, patient: bool = False) -> Iterator[Lease]:
             # that is what must be said.
             lease.confirm()
             raise
+
+
+@contextmanager
+def begun(parts: Parts, *, patient: bool = False, goes_on: bool = False) -> Iterator[Lease]:
+    """``leased``, for a command that begins: what was asked of one before it, and was never answered, is not asked of
+    this one. ``goes_on``: it began with a stage before, so what was asked then is asked of it."""
+    old = None if goes_on else parts.store.asked(parts.runbook.id)
+    with leased(parts, patient=patient) as lease:
+        if old is not None:
+            parts.store.answered(parts.runbook.id, old)
+        yield lease

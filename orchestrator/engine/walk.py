@@ -233,7 +233,7 @@ class Engine:
     def _stopped(self, record: Record, step: Step, pulse: Pulse) -> Exception:
         """A pause or an abort arrived: the pause keeps the half step, the abort clears it; both are answered once."""
         ask = pulse.asked or Request(Ask.PAUSE, self._p.who, self._p.clock.now())
-        self._p.store.ask(record.id, None)
+        self._p.store.answered(record.id, ask)
         if ask.ask is Ask.ABORT:
             if record.phase in GOES_BACK:
                 self._p.flags.lower(record.epoch)

@@ -113,6 +113,11 @@ class MemoryStore:
         with self._lock:
             self._room(id).request = request
 
+    def answered(self, id: str, request: Request) -> None:
+        with self._lock:
+            if self._room(id).request == request:
+                self._room(id).request = None
+
     def asked(self, id: str) -> Request | None:
         with self._lock:
             return self._room(id).request

@@ -118,6 +118,10 @@ class MysqlStore:
         doing = f"leaving a request for {id}" if request else f"clearing the request to {id}"
         self._repeat((sql.START, sql.ask(self._schema, id, request), sql.COMMIT), doing)
 
+    def answered(self, id: str, request: Request) -> None:
+        statement = sql.answered(self._schema, id, request)
+        self._repeat((sql.START, statement, sql.COMMIT), f"clearing a request to {id}")
+
     def asked(self, id: str) -> Request | None:
         found = self._read(sql.asked(self._schema, id))
         if not found:

@@ -126,6 +126,19 @@ def test_a_request_is_read_by_the_running_command_until_it_is_cleared(world: Wor
     assert world.actor().asked(ID) is None
 
 
+def test_an_answer_clears_the_request_that_it_answers_and_no_later_one(world: World) -> None:
+    first = Request(Ask.PAUSE, "lee", datetime(2026, 11, 30, 1, 2, 3, 456789, tzinfo=UTC), "deploy")
+    later = replace(first, at=first.at.replace(microsecond=456790))
+    store = world.actor()
+    store.answered(ID, first)
+    store.ask(ID, first)
+    store.ask(ID, later)
+    store.answered(ID, first)
+    assert world.actor().asked(ID) == later
+    store.answered(ID, later)
+    assert world.actor().asked(ID) is None
+
+
 def test_a_second_actor_is_told_who_holds_the_lease(world: World) -> None:
     with world.actor().lease(ID, "kim", "rollout next"):
         with pytest.raises(LeaseTaken) as taken, world.actor().lease(ID, "lee"):

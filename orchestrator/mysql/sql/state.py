@@ -137,6 +137,14 @@ def ask(schema: str, id: str, request: Request | None) -> Statement:
     )
 
 
+def answered(schema: str, id: str, request: Request) -> Statement:
+    """That request goes, and no later one."""
+    return (
+        f"DELETE FROM {at(schema, 'request')} WHERE rollout = %s AND ask = %s AND who = %s AND at = %s",
+        (id, request.ask.value, request.who, utc(request.at)),
+    )
+
+
 def asked(schema: str, id: str) -> Statement:
     return f"SELECT ask, who, at, reason FROM {at(schema, 'request')} WHERE rollout = %s", (id,)
 
