@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -238,6 +239,25 @@ def test_a_flagd_file_that_a_later_epoch_raised_is_not_cleared_by_who_comes_late
     board.show(7, (False, 0))
     board.clear(6)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_stands_still_does_not_keep_the_row_from_being_lowered(row: MysqlFlags, tmp_path: Path) -> None:
+    """What it was about to write may come when it wakes: the file is not touched, and a person is told."""
+    board = FlagdFile(tmp_path / "flags.json", ID, turn_s=0.2)
+    flags = flags_of(row, board)
+    flags.open(1, 60.0)
+    flags.set_percent(1, 25, 60.0)
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(CannotSay, match="another process has held the lock"):
+        flags.lower(1)
+    assert not row.read().raised
+    assert board.seen() == (True, 25)
+    with pytest.raises(Held, match="another process has held the lock"):
+        flags.clear(1)
+    os.close(folder)
+    flags.lower(1)
+    assert board.seen() == (False, 0)
 
 
 def test_b129_a_file_that_is_not_ours_is_neither_read_nor_written(tmp_path: Path) -> None:

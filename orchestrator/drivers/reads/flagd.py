@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from orchestrator.drivers.reads.board import BoardFailed, Shown
 
 _SCHEMA = "https://flagd.dev/schema/v0/flags.json"
 _MOST_BYTES = 1 << 20
+_TURN_POLL_S = 0.02
 
 
 def flag_names(rollout: str) -> tuple[str, str]:
@@ -46,11 +48,13 @@ def _flag(*, on: bool) -> dict[str, Any]:
 
 
 class FlagdFile:
-    """Implements Board."""
+    """Implements Board. ``turn_s``: how long another writer of this machine is waited for: one that was stopped, or whose
+    disk does not answer, must not keep the flag row from being lowered."""
 
-    def __init__(self, path: Path, rollout: str) -> None:
+    def __init__(self, path: Path, rollout: str, *, turn_s: float = 5.0) -> None:
         self._path = path
         self._rollout = rollout
+        self._turn_s = turn_s
 
     @property
     def name(self) -> str:
@@ -138,10 +142,25 @@ class FlagdFile:
         except OSError as error:
             raise BoardFailed(f"its folder cannot be used: {_told(error)}") from error
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            self._take_turn(folder)
             yield folder
         finally:
             os.close(folder)
+
+    def _take_turn(self, folder: int) -> None:
+        """Never without it: whoever stands still may rename its own file into place when it wakes."""
+        until = time.monotonic() + self._turn_s
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    held = f"another process has held the lock of {self._path.parent} for {self._turn_s:.0f} s"
+                    raise BoardFailed(held) from error
+            except OSError as error:
+                raise BoardFailed(f"its folder cannot be locked: {_told(error)}") from error
+            time.sleep(_TURN_POLL_S)
 
 
 def _refuse_older(epoch: int, before: int) -> None:
