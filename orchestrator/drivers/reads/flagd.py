@@ -48,8 +48,8 @@ def _flag(*, on: bool) -> dict[str, Any]:
 
 
 class FlagdFile:
-    """Implements Board. ``turn_s``: how long another writer of this machine is waited for: one that was stopped, or whose
-    disk does not answer, must not keep the flag row from being lowered."""
+    """Implements Board. ``turn_s``: how long another writer of this machine is waited for: one that was stopped, or
+    that waits for its disk, must not keep the flag row from being lowered."""
 
     def __init__(self, path: Path, rollout: str, *, turn_s: float = 5.0) -> None:
         self._path = path
