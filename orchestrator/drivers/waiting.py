@@ -15,7 +15,7 @@ from orchestrator.model.outcome import Outcome, Progress, Result, Seen, SignalKi
 from orchestrator.model.step import CatchUp, Drain, Quiet, Soak, WaitStep
 from orchestrator.mysql.digests import (
     MAKE_ROOM,
-    NO_DIGEST,
+    MORE_TEXT,
     Said,
     keeps_digests,
     names_column,
@@ -23,6 +23,7 @@ from orchestrator.mysql.digests import (
     reads,
     said_since,
     server_now,
+    stores,
 )
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.patience import ask_again
@@ -55,7 +56,7 @@ class WaitDriver:
                     evidence.TRANSACTIONS_OLDER,
                 )
             case Quiet():
-                if step.waived:
+                if not _asks(step):
                     return ("-- no evidence is asked for: waived",)
                 return (
                     f"-- {step.seconds:g} s without a statement that names {_subject(step)}",
@@ -73,7 +74,7 @@ class WaitDriver:
                     with contextlib.closing(self._site.connect("drain")) as session:
                         return self._drain(step, beat, session)
                 case Quiet():
-                    if step.waived:
+                    if not _asks(step):
                         return Outcome(Result.DONE, f"nobody is asked whether {_subject(step)} are still named: waived")
                     with contextlib.closing(self._site.connect("quiet")) as session:
                         return self._quiet(step, beat, session)
@@ -148,7 +149,7 @@ class WaitDriver:
             )
         began = self._clock.monotonic()
         since = server_now(session)
-        last_seen, flag = "", TableName(self._site.settings.state_schema, "flag")
+        last_seen, flag = None, TableName(self._site.settings.state_schema, "flag")
         while True:
             now = server_now(session)
             quiet_s = round((now - since).total_seconds())
@@ -158,7 +159,7 @@ class WaitDriver:
                 return stopped_by(signal)
             for said in said_since(session, since, (step.table.name, flag.name)):
                 if _counts(step, flag, said):
-                    since, last_seen = max(since, said.last), str(said)
+                    since, last_seen = max(since, said.last), said
             if (now - since).total_seconds() >= step.seconds:
                 note = f"{step.seconds:g} s without a sampled statement that names {_subject(step)}"
                 return Outcome(Result.DONE, note, figures={"quiet_s": step.seconds})
@@ -190,35 +191,56 @@ class WaitDriver:
         return None
 
 
-def _still_named(step: Quiet, said: str, at: datetime) -> Outcome:
-    blind = said == NO_DIGEST
+def _asks(step: Quiet) -> bool:
+    """Whether anybody is asked; for no time at all every statement is quiet."""
+    return not step.waived and step.seconds > 0
+
+
+def _still_named(step: Quiet, said: Said | None, at: datetime) -> Outcome:
+    subject, way = _subject(step), "stop whoever says it"
+    if said is not None and said.text is None:
+        seen, way = f"nobody can say who names {subject}: {said}", MAKE_ROOM
+    elif said is not None and said.cut:
+        seen, way = f"a statement may name {subject} behind what the server keeps: {said}", f"{way}, or {MORE_TEXT}"
+    else:
+        seen = f"a statement still names {subject}: {said or 'nothing seen'}"
     return Outcome(
         Result.HELD,
-        f"{'nobody can say who names' if blind else 'a statement still names'} {_subject(step)}: {said}",
+        seen,
         f"{step.seconds:g} s without one",
-        f"{MAKE_ROOM if blind else 'stop whoever says it'}, then the same command again",
-        evidence=((said, str(at)),),
+        f"{way}, then the same command again",
+        evidence=((str(said), str(at)),),
     )
 
 
 def _counts(step: Quiet, flag: TableName, said: Said) -> bool:
-    """Whether the statement is one that the wait is for; one without a digest may be."""
+    """Whether the statement is one that the wait is for; one without a digest may be, and one that was cut. (The flag
+    is asked by a short one.)"""
     if said.text is None:
         return True
     if step.flag and not said.ours and said.on(flag):
         return True
-    if (step.writes_only and not said.writes) or not said.on(step.table):
+    if not step.columns or (step.writes_only and not said.writes):
         return False
-    if not step.doubled:
-        return names_column(said.text, step.columns) is not None
-    return _beside_its_partner(step, said)
+    if not said.on(step.table):
+        return said.hides_a_table(written=step.writes_only)
+    if step.doubled:
+        return _beside_its_partner(step, said)
+    return names_column(said.text, step.columns) is not None or _hides_a_column(step, said)
+
+
+def _hides_a_column(step: Quiet, said: Said) -> bool:
+    """Whether it may name one behind the cut."""
+    if not step.writes_only:
+        return said.cut
+    return any(part.cut for part in stores(said.text or "", cut=said.cut))
 
 
 def _beside_its_partner(step: Quiet, said: Said) -> bool:
     """Whether it names a column otherwise than applications do that write both columns of a pair at once."""
     missed = one_sided(said, step.doubled)
     alone = any(stored in ("", *step.columns) for stored, _ in missed)
-    return alone or (not step.writes_only and bool(reads(said.text or "", step.columns)))
+    return alone or (not step.writes_only and (said.cut or bool(reads(said.text or "", step.columns))))
 
 
 def _subject(step: Quiet) -> str:

@@ -1,8 +1,8 @@
 """Which kinds of statement the server has seen, and which columns of a table each of them reads and stores.
 
-The server keeps one text for each kind (its digest, without values), cuts long ones, forgets, and keeps no account with
-it: this is sampled evidence, never proof, and is called so. Where a text does not show something, too much is said
-rather than too little.
+The server keeps one text for each kind (its digest, without values), cuts long ones without a sign, forgets, and keeps
+no account with it: this is sampled evidence, never proof, and is called so. Where a text does not show something, too
+much is said rather than too little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orchestrator.model.contract import TableName
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql import evidence
 from orchestrator.mysql.tokens import Token, TokenKind
-from orchestrator.mysql.wording import WRITING, Part, stored_parts, words_of
+from orchestrator.mysql.wording import WRITING, stored_parts, words_of
 
 NO_DIGEST = "statements that the server keeps no digest of: performance_schema_digests_size is used up"
 MAKE_ROOM = "TRUNCATE performance_schema.events_statements_summary_by_digest makes room"
@@ -25,14 +25,19 @@ MAKE_ROOM = "TRUNCATE performance_schema.events_statements_summary_by_digest mak
 _OUR_LOOK = "TIMESTAMPDIFF"
 # How every walk of ours names the table: no application writes the alias and the index so.
 _OUR_WALK = re.compile(r"\bAS `?[ts]`? FORCE INDEX \(", re.IGNORECASE)
-_CUT = "..."
+MORE_TEXT = (
+    "let the server keep longer texts (max_digest_length and performance_schema_max_digest_length, when it starts)"
+)
+_SELECTS = re.compile(r"\bSELECT\b")
+_OF_THE_SERVER = re.compile(r"\bFROM `?(?:performance|information)_schema`? \.", re.IGNORECASE)
+_PIECE = re.compile(r"`(?:[^`]|``)*`|\S+")
 Pair = tuple[str, str]
 
 
 class Said(Struct, frozen=True):
     """One kind of statement. ``text`` None: some that the server keeps no digest of. ``schema``: in which it was said,
     None without one. ``first`` and ``last``: when it was seen, by the server's clock in UTC. ``by``: accounts whose
-    present sessions said it lately; there may be others."""
+    present sessions said it lately; there may be others. ``cut``: the server may have cut the text."""
 
     text: str | None
     schema: str | None
@@ -40,6 +45,7 @@ class Said(Struct, frozen=True):
     last: datetime
     count: int = 1
     by: tuple[str, ...] = ()
+    cut: bool = False
 
     @property
     def ours(self) -> bool:
@@ -60,8 +66,17 @@ class Said(Struct, frozen=True):
         """Whether it names the table; without a text it may."""
         return self.text is None or names_table(self.text, self.schema, table)
 
+    def hides_a_table(self, *, written: bool) -> bool:
+        """Whether it may name a table behind the cut; ``written``: as the one that it changes, which all but WITH name
+        first."""
+        if self.text is None or not self.cut or self.shapes or _OF_THE_SERVER.search(self.text):
+            return False
+        return _verb(self.text) == "WITH" if written else _SELECTS.search(self.text) is not None
+
     def __str__(self) -> str:
-        return NO_DIGEST if self.text is None else self.text[:160]
+        if self.text is None:
+            return NO_DIGEST
+        return f"{self.text[:160]}{' (so long that the server may have cut it)' if self.cut else ''}"
 
 
 class Stored(Struct, frozen=True):
@@ -89,7 +104,7 @@ def said_since(session: Session, since: datetime, names: Sequence[str]) -> list[
     """Every kind of statement seen after ``since`` whose text has one of ``names`` in it, and those without a text;
     the latest first. Raises ServerError."""
     rows = session.query(evidence.digests_since(len(names)), (since, *names))
-    return [Said(text, schema, first, last, int(count)) for text, schema, first, last, count, _ in rows]
+    return [Said(t, s, first, last, int(n), cut=may_be_cut(t, kept)) for t, s, first, last, n, _, kept in rows]
 
 
 def who_said(session: Session, since: datetime, names: Sequence[str]) -> list[Said]:
@@ -98,7 +113,21 @@ def who_said(session: Session, since: datetime, names: Sequence[str]) -> list[Sa
     by: dict[str, list[str]] = {}
     for digest, account in session.query(evidence.LATELY_BY):
         by.setdefault(str(digest), []).append(str(account))
-    return [Said(t, s, first, last, int(n), tuple(by.get(str(d), ()))) for t, s, first, last, n, d in rows]
+    return [
+        Said(t, s, first, last, int(n), tuple(by.get(str(d), ())), may_be_cut(t, kept))
+        for t, s, first, last, n, d, kept in rows
+    ]
+
+
+def may_be_cut(text: str | None, kept_bytes: int) -> bool:
+    """Whether the text is so long that the name behind it may have found no room.
+
+    The server keeps two bytes for each word or sign, and for a name two more and its bytes (``sql/sql_digest.cc``). It
+    stops at the first one for which there is no room.
+    """
+    pieces = _PIECE.findall(text or "")
+    named = sum(len(piece.encode()) for piece in pieces if piece.startswith("`"))
+    return 2 * len(pieces) + named > kept_bytes - evidence.LONGEST_NAME_BYTES
 
 
 def names_column(digest: str, columns: Sequence[str]) -> str | None:
@@ -116,12 +145,13 @@ def names_table(digest: str, default: str | None, table: TableName) -> bool:
     return said_there and re.search(rf"(?<!\. ){name}", digest, re.IGNORECASE) is not None
 
 
-def stores(text: str) -> tuple[Stored, ...]:
-    """What a statement stores, part by part; empty for one that stores nothing."""
+def stores(text: str, *, cut: bool = False) -> tuple[Stored, ...]:
+    """What a statement stores, part by part; empty for one that stores nothing. ``cut``: its end may be missing."""
     words = _words(text)
     if words is None:
         return (Stored(frozenset(), cut=True),) if _verb(text) in (*WRITING, "WITH") else ()
-    return tuple(Stored(frozenset(words[at].identifier for at in p.at), p.every, p.cut) for p in _parts(words, text))
+    parts = stored_parts(words, cut=cut)
+    return tuple(Stored(frozenset(words[at].identifier for at in p.at), p.every, p.cut) for p in parts)
 
 
 def reads(text: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -131,7 +161,7 @@ def reads(text: str, columns: Sequence[str]) -> tuple[str, ...]:
     words = _words(text)
     if words is None:
         return tuple(c for c in columns if names_column(text, (c,)) is not None)
-    stored = {at for part in _parts(words, text) for at in part.at}
+    stored = {at for part in stored_parts(words) for at in part.at}
     behind = [*(w.text for w in words[1:]), ""]
     named = {w.identifier for at, w in enumerate(words) if at not in stored and _is_column(w, behind[at])}
     return tuple(c for c in columns if c.lower() in named)
@@ -148,7 +178,7 @@ def one_sided(said: Said, pairs: Iterable[Pair]) -> tuple[tuple[str, str], ...]:
     if said.text is None:
         return (("", ""),)
     missed: dict[tuple[str, str], None] = {}
-    for part in stores(said.text):
+    for part in stores(said.text, cut=said.cut):
         if part.cut:
             missed["", ""] = None
         for old, new in () if part.every else pairs:
@@ -180,7 +210,3 @@ def _words(text: str) -> list[Token] | None:
         return words_of(text)
     except ValueError:
         return None
-
-
-def _parts(words: Sequence[Token], text: str) -> tuple[Part, ...]:
-    return stored_parts(words, cut=text.rstrip().endswith(_CUT))

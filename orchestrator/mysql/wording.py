@@ -88,7 +88,7 @@ def stored_parts(words: Sequence[Token], *, cut: bool = False) -> tuple[Part, ..
         return (part,) if update is None else (part, _assigned(words, depths, update + 1, cut))
     if verb == "UPDATE" and (at := _find(words, depths, "SET")) is not None:
         return (_assigned(words, depths, at + 1, cut),)
-    return (Part((), cut=True),) if verb == "UPDATE" and cut else ()
+    return (Part((), cut=True),) if verb in ("UPDATE", "") and cut else ()
 
 
 def _verb_at(tokens: Sequence[Token]) -> int:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.drivers.waiting import WaitDriver
+from orchestrator.drivers.waiting import WaitDriver, _counts
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.outcome import GO, Progress, Result, Signal
 from orchestrator.model.step import Quiet
+from orchestrator.mysql.digests import said_since, server_now
 from orchestrator.mysql.observer import MysqlObserver
+from orchestrator.mysql.session import Session
 from orchestrator.sandbox.server import Server
 from orchestrator.store.install import install
 from tests.support.ddl import Beats, site_on
 from tests.support.servers import connect, script
 from tests.support.state import settings_of, state_schema
+
+WIDE = [f"a_column_of_many_{n:02d}" for n in range(60)]
+ALL = ", ".join(WIDE)
+SETS = " = 1, ".join(WIDE) + " = 1"
 
 
 @pytest.fixture
@@ -26,9 +33,9 @@ def state(primary: Server) -> Iterator[str]:
         yield name
 
 
-def quiet(schema: str, *columns: str, writes_only: bool = False) -> Quiet:
+def quiet(schema: str, *columns: str, table: str = "orders", writes_only: bool = False) -> Quiet:
     return Quiet(
-        table=TableName(schema, "orders"),
+        table=TableName(schema, table),
         columns=columns,
         seconds=0.3,
         flag=not columns,
@@ -62,7 +69,8 @@ def tables(primary: Server, schema: str) -> Iterator[str]:
         script(
             primary,
             f"CREATE DATABASE IF NOT EXISTS {name};"
-            f"CREATE TABLE {name}.orders (id INT PRIMARY KEY, status INT, state INT, flag INT)",
+            f"CREATE TABLE {name}.orders (id INT PRIMARY KEY, status INT, state INT, flag INT);"
+            f"CREATE TABLE {name}.wide (id INT AUTO_INCREMENT PRIMARY KEY, {' INT, '.join(WIDE)} INT, status INT)",
         )
     yield schema
     script(primary, f"DROP DATABASE {other}")
@@ -91,6 +99,32 @@ def test_only_writes_count_where_only_writes_matter(primary: Server, tables: str
     step = quiet(tables, "state", writes_only=True)
     assert heard(primary, step, state, "SELECT state FROM orders WHERE id = 1", tables) is Result.DONE
     assert heard(primary, step, state, "UPDATE orders SET state = 1 WHERE id = 1", tables) is Result.HELD
+
+
+def test_a_text_that_the_server_cut_may_name_what_was_behind_the_cut(primary: Server, tables: str, state: str) -> None:
+    """The server keeps some 1 KiB of a text and shows no sign of that. A statement that hides which tables it reads may
+    read this one; one that writes says its table first, and where a list of columns ends no other column is stored."""
+    cases = [
+        (f"UPDATE wide SET {SETS}, status = 1 WHERE id = 1", True, True),
+        (f"INSERT INTO wide ({ALL}, status) VALUES (1{', 1' * 60})", True, True),
+        (f"SELECT {ALL}, status FROM wide WHERE id = 1", True, False),
+        (f"WITH w AS (SELECT {ALL} FROM {tables}_b.wide) SELECT status FROM wide", True, True),
+        (f"SELECT id FROM orders WHERE {' + '.join(['id'] * 200)} = 1", True, False),
+        (f"SELECT 1 FROM information_schema.TABLES WHERE {' + '.join(['TABLE_ROWS'] * 90)} = 1", False, False),
+        (f"UPDATE {tables}_b.wide SET {SETS} WHERE id = 1", False, False),
+        (f"INSERT INTO {tables}_b.wide ({ALL}) VALUES (1{', 1' * 59})", False, False),
+    ]
+    step, flag = quiet(tables, "status", table="wide"), TableName(state, "flag")
+    with closing(Session(settings_of(primary))) as ours, closing(connect(primary, database=tables)) as application:
+        for statement, reading, writing in cases:
+            since = server_now(ours)
+            with application.cursor() as cursor:
+                cursor.execute(statement)
+            said = said_since(ours, since, (step.table.name, flag.name))
+            counts = [any(_counts(replace(step, writes_only=only), flag, s) for s in said) for only in (False, True)]
+            assert counts == [reading, writing], statement[:80]
+    assert heard(primary, step, state, cases[2][0], tables) is Result.HELD
+    assert heard(primary, replace(step, seconds=0.0), state, cases[2][0], tables) is Result.DONE, "quiet: 0s"
 
 
 @pytest.mark.parametrize(

@@ -228,8 +228,8 @@ def _refused(refusals: Sequence[tuple[str, ServerError]]) -> Outcome:
 
 
 def _still_said(session: Session, step: TryDdl) -> tuple[str, ...]:
-    """Statements that the server has seen, and when last, that say a name which a rename takes away; or that it keeps
-    none, or has no room for more: then nobody knows."""
+    """Statements that the server has seen, and when last, that say a name which a rename takes away, or may do so where
+    they were cut; or that it keeps none, or has no room for more: then nobody knows."""
     gone = [s.old for s in step.steps if isinstance(s, RenameColumn)]
     if not gone:
         return ()
@@ -239,7 +239,7 @@ def _still_said(session: Session, step: TryDdl) -> tuple[str, ...]:
     return tuple(
         f"{s} (last seen {s.last:%Y-%m-%d %H:%M:%S} UTC)"
         for s in said
-        if s.text is None or names_column(s.text, gone) is not None
+        if s.text is None or s.cut or names_column(s.text, gone) is not None
     )
 
 

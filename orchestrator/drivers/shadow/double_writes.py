@@ -158,7 +158,8 @@ def _moved(step: ProveDoubleWrites) -> Compare:
 
 def _one_sided(said: Sequence[Said], step: ProveDoubleWrites) -> list[Said]:
     """Statements that store one column of a pair and not the other, or of which nobody can say that."""
-    return [s for s in said if not s.ours and s.writes and s.on(step.table) and one_sided(s, step.pairs)]
+    there = (s for s in said if s.on(step.table) or s.hides_a_table(written=True))
+    return [s for s in there if not s.ours and s.writes and one_sided(s, step.pairs)]
 
 
 def _told(said: Said, step: ProveDoubleWrites) -> str:

@@ -32,17 +32,25 @@ TRANSACTIONS_OLDER = (
 )
 
 
-def digests_since(names: int) -> str:
-    """Kinds of statement that were seen after a moment: text, schema, first and last seen, count, digest.
+# How many bytes of a statement the server keeps, to make its text from. What is longer is cut, and nothing shows it.
+KEPT_BYTES = "LEAST(@@GLOBAL.max_digest_length, @@GLOBAL.performance_schema_max_digest_length)"
+# A name has up to 64 characters of three bytes, and takes four more.
+LONGEST_NAME_BYTES = 196
 
-    Arguments: the moment, then ``names`` words of which a text must have one.
+
+def digests_since(names: int) -> str:
+    """Kinds of statement that were seen after a moment: text, schema, first and last seen, count, digest, and the bytes
+    that the server keeps of one.
+
+    Arguments: the moment, then ``names`` words of which a text must have one; or it is long enough to be cut.
 
     FIRST_SEEN and LAST_SEEN are in the session's time zone, which is pinned to UTC. When the table is full, every
-    statement that it does not know yet is counted in one row without a digest.
+    statement that it does not know yet is counted in one row without a digest. A text is never shorter than four fifths
+    of what it is made from.
     """
     named = "".join(" OR LOCATE(%s, DIGEST_TEXT) > 0" for _ in range(names))
     return (
-        "SELECT LEFT(DIGEST_TEXT, 8192), SCHEMA_NAME, FIRST_SEEN, LAST_SEEN, COUNT_STAR, DIGEST "
-        "FROM performance_schema.events_statements_summary_by_digest "
-        f"WHERE LAST_SEEN > %s AND (DIGEST IS NULL{named}) ORDER BY LAST_SEEN DESC"
+        f"SELECT DIGEST_TEXT, SCHEMA_NAME, FIRST_SEEN, LAST_SEEN, COUNT_STAR, DIGEST, {KEPT_BYTES} "
+        "FROM performance_schema.events_statements_summary_by_digest WHERE LAST_SEEN > %s AND (DIGEST IS NULL"
+        f"{named} OR 5 * OCTET_LENGTH(DIGEST_TEXT) > 4 * ({KEPT_BYTES} - {LONGEST_NAME_BYTES})) ORDER BY LAST_SEEN DESC"
     )
