@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from orchestrator.drivers.reads.board import BoardObserver
 from orchestrator.drivers.reads.boards import board_of
+from orchestrator.errors import UsageError
 from orchestrator.model.advice import Advice, advise
 from orchestrator.model.facts import Facts, Need, OldStatement, Reading
 from orchestrator.model.outcome import Progress
@@ -95,6 +96,20 @@ def open_watch(runbook: Runbook, settings: ServerSettings) -> Watch:
     site = Site(settings, runbook, clock)
     look = MysqlObserver(site, lambda: store.load(runbook.id))
     return Watch(runbook, store, BoardObserver(look, board_of(runbook, clock)), clock)
+
+
+def stored_runbook(settings: ServerSettings, id: str) -> str:
+    """The runbook as the state holds it, whatever became of its file. Raises UsageError when none of that name began
+    on the server, with those that did."""
+    store = MysqlStore(settings, SystemClock())
+    try:
+        record = store.load(id)
+        if record is not None:
+            return record.runbook_text
+        begun = ", ".join(other.id for other in store.rollouts()) or "none"
+        raise UsageError(f"no rollout {id} has begun here; begun: {begun}", "the name of one that has", "correct it")
+    finally:
+        store.close()
 
 
 def _watched(record: Record | None, told: tuple[Progress, datetime], now: datetime) -> bool:

@@ -57,11 +57,21 @@ def status(
     runbook_text: Annotated[
         bool, typer.Option("--runbook-text", help="Print the runbook that the state holds.")
     ] = False,
+    named: Annotated[
+        str | None, typer.Option("--of", help="With --runbook-text: of that rollout, whose file is gone.")
+    ] = None,
 ) -> None:
     """Where it stands, who must act, and the command to type."""
     from orchestrator.cli.render_past import status_text, status_words
 
     of = shared(context)
+    if named is not None:
+        from orchestrator.app.watch import stored_runbook
+
+        if not runbook_text:
+            raise UsageError("--of without --runbook-text", "both", "rollout status --runbook-text --of NAME")
+        print(stored_runbook(of.settings(), named), end="")
+        return
     with of.watched() as watching:
         if runbook_text:
             record = watching.store.load(watching.runbook.id)

@@ -11,7 +11,10 @@ MAX_BYTES = 1_048_576
 _BOM = "\ufeff"
 
 
-_MISSING = "name it with -f/--runbook or ROLLOUT_RUNBOOK, or copy runbooks/template.yaml to rollout.yaml"
+_MISSING = (
+    "name it with -f/--runbook or ROLLOUT_RUNBOOK, or copy runbooks/template.yaml to rollout.yaml; of a rollout that"
+    " has begun: rollout status --runbook-text --of NAME > rollout.yaml"
+)
 
 
 def read_source(path: Path, what: str = "a runbook", missing: str = _MISSING, most_bytes: int = MAX_BYTES) -> str:

@@ -221,3 +221,20 @@ def test_65_for_a_contract_that_changed_after_the_start_with_the_way_to_the_old_
     assert "--runbook-text" in told["next"]
     assert here.seen() == before
     assert here.terminal.run("status", "--runbook-text").out == first
+
+
+def test_65_for_a_runbook_that_is_gone_while_its_rollout_stands_and_the_state_gives_it_back(here: Small) -> None:
+    """All readers are on the new column, and the way back needs the file."""
+    flags = "SELECT new_writes, read_percent FROM _rollout.flag"
+    here.terminal.run("run", "--until", "read-switch", "-y")
+    first = here.terminal.runbook.read_text(encoding="utf-8")
+    here.terminal.runbook.unlink()
+    told = here.terminal.run("rollback", "-y", "--json", expect=65).json
+    assert "status --runbook-text --of NAME" in told["next"]
+    assert here.sql(flags) == [(1, 100)]
+    assert "begun: orders-state" in here.terminal.run("status", "--runbook-text", "--of", "nobody", expect=2).err
+    given = here.terminal.run("status", "--runbook-text", "--of", here.name).out
+    assert given == first
+    here.terminal.runbook.write_text(given, encoding="utf-8")
+    here.terminal.run("rollback", "-y")
+    assert here.sql(flags) == [(0, 0)]
