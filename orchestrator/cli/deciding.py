@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import Shared, answer, shared, write_whole
+from orchestrator.cli.shared import Shared, answer, put, shared
 from orchestrator.errors import Exit, UsageError
 
 _SHOWN_LINES = 40
@@ -43,7 +43,7 @@ def adr(
     if check:
         _compare(of, file, text)
         return
-    write_whole(file, text, "file")
+    put(file, text, "file")
     answer(of, {"language": lang, "file": str(file)}, f"{file}: written")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.shared import Shared, answer, shared, write_whole
+from orchestrator.cli.shared import Shared, answer, put, shared
 from orchestrator.errors import Exit, RunbookError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def freeze(
     frozen = read_source(path, "a lock") if check and path.exists() else ""
     differs = explain(read_lock(frozen, str(path)), runbook.contract) if frozen else ()
     if not check and not (path.is_file() and path.read_bytes() == text.encode()):
-        write_whole(path, text, "--runbook")
+        put(path, text, "--runbook")
     same = not check or (bool(frozen) and not differs)
     note = f"{path}: {'is' if same else 'differs from'} the contract {runbook.digest[:8]}"
     words = {"digest": runbook.digest, "lock": str(path), "same": same, "differences": list(differs)}

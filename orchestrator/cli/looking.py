@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared, show_plan, write_whole
+from orchestrator.cli.shared import answer, put, shared, show_plan
 from orchestrator.errors import Exit, UsageError
 
 
@@ -43,7 +43,7 @@ def plan(
         planned = app.planner.plan(phase)
         if output is not None:
             text = json.dumps(plan_words(planned), indent=1, ensure_ascii=False, default=str)
-            write_whole(output, text, "-o", 0o600)
+            put(output, text, "-o", 0o600)
         show_plan(of, planned, sql=sql)
         if detailed_exitcode and planned.something_to_do:
             raise typer.Exit(int(Exit.SOMETHING_TO_DO))

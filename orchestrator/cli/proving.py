@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.shared import answer, shared, write_whole
+from orchestrator.cli.shared import answer, put, shared
 from orchestrator.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def compat(
     path, text = proof_path(runbook.path), proof_text(matrix)
     same = path.is_file() and path.read_bytes() == text.encode()
     if not check and not same:
-        write_whole(path, text, "--runbook")
+        put(path, text, "--runbook")
     note = f"{path}: {_said(matrix)}" + ("; the proof differs" if check and not same else "")
     answer(of, matrix_words(matrix, str(path), same or not check), f"{matrix_text(matrix)}\n\n{note}")
     if matrix.refusals:

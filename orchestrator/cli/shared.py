@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from orchestrator.cli.connect import ServerFlags, server_settings
 from orchestrator.errors import Exit, RolloutError, UsageError
 from orchestrator.settings import ServerSettings
+from orchestrator.whole_file import write_whole
 
 if TYPE_CHECKING:
     from orchestrator.app.watch import Watch
@@ -112,15 +113,11 @@ def show_plan(of: Shared, plan: Plan, *, sql: bool) -> None:
         raise typer.Exit(int(error.exit_code))
 
 
-def write_whole(path: Path, text: str, option: str, mode: int = 0o644) -> None:
+def put(path: Path, text: str, option: str, mode: int = 0o644) -> None:
     """Whole or not at all. Raises UsageError, which names the ``option`` that chose the place."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.chmod(mode)
-        beside.replace(path)
+        write_whole(path, text, mode)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", "a writable file", f"choose another {option}"
         ) from None

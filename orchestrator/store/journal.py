@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.model.state import Event, Record
+
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def default_path() -> Path:
@@ -19,13 +23,15 @@ def default_path() -> Path:
 
 
 def write(path: Path, record: Record, event: Event, text: str) -> str:
-    """Append one line, readable by nobody else, and force it to disk. Returns where it is, or why it is not."""
+    """Append one line, readable by nobody else, and force it to disk. Returns where it is, or why it is not: into a
+    link, or a file of somebody else's, nothing is written."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = f"{now} {record.id} revision {record.revision} epoch {record.epoch} {event.kind.value}: {text}\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        file = os.open(path, _APPEND, 0o600)
         try:
+            _make_ours_alone(file)
             left = line.encode()
             while left:  # a disk that gets full takes a part of it, and says so only at the next try
                 left = left[os.write(file, left) :]
@@ -35,3 +41,11 @@ def write(path: Path, record: Record, event: Event, text: str) -> str:
     except OSError as error:
         return f"not written ({path}: {error.strerror})"
     return str(path)
+
+
+def _make_ours_alone(file: int) -> None:
+    """One that was laid there before, by whomever, with whatever mode."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+        raise PermissionError(errno.EPERM, "it is no file of ours alone")
+    os.fchmod(file, 0o600)

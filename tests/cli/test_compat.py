@@ -42,6 +42,8 @@ def test_the_proof_is_written_shown_and_held_to(shell: Terminal, tmp_path: Path)
     assert f"{proof}: 3 statements tried" in text
     shell.run("compat", "--check")
     written = proof.read_text(encoding="utf-8")
+    assert proof.stat().st_mode & 0o777 == 0o644
+    assert [p for p in tmp_path.iterdir() if p.name.startswith(".")] == [], "nothing is left beside it"
     (tmp_path / "more.sql").write_text("-- a job\nSELECT note\nFROM job;\nDELETE FROM job WHERE gone = 1;")
     found = shell.run("compat", "--check", "--json", "--old", str(tmp_path / "more.sql"), expect=65).json
     assert proof.read_text(encoding="utf-8") == written

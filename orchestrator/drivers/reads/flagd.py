@@ -11,11 +11,12 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from orchestrator.drivers.reads.board import BoardFailed, Shown
+from orchestrator.whole_file import write_whole
 
 _SCHEMA = "https://flagd.dev/schema/v0/flags.json"
 _MOST_BYTES = 1 << 20
@@ -61,13 +62,13 @@ class FlagdFile:
         return f"the flagd file {self._path}"
 
     def show(self, epoch: int, shown: Shown) -> str:
-        with self._alone() as folder:
+        with self._alone():
             lowers = shown == (False, 0)
             stands = self._read(whole=not lowers)
             before, version = (stands["metadata"]["epoch"], stands["metadata"]["version"]) if stands else (0, 0)
             if not lowers:
                 _refuse_older(epoch, before)
-            self._write(document(self._rollout, (max(epoch, before), version + 1), shown), folder)
+            self._write(document(self._rollout, (max(epoch, before), version + 1), shown))
         return ""
 
     def seen(self) -> Shown:
@@ -118,24 +119,14 @@ class FlagdFile:
             raise BoardFailed("somebody else changed it")
         return dict(found)
 
-    def _write(self, document: dict[str, Any], folder: int) -> None:
-        """Beside, to the disk, then renamed: never half. Read again by whoever called."""
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+    def _write(self, document: dict[str, Any]) -> None:
         try:
-            with beside.open("w", encoding="utf-8") as file:
-                json.dump(document, file, indent=2)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.chmod(0o644)
-            beside.replace(self._path)
-            os.fsync(folder)
+            write_whole(self._path, json.dumps(document, indent=2))
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise BoardFailed(f"it cannot be written: {_told(error)}") from error
 
     @contextmanager
-    def _alone(self) -> Iterator[int]:
+    def _alone(self) -> Iterator[None]:
         """One writer at a time on this machine; the folder is locked, so that no lock file is left."""
         try:
             folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -143,7 +134,7 @@ class FlagdFile:
             raise BoardFailed(f"its folder cannot be used: {_told(error)}") from error
         try:
             self._take_turn(folder)
-            yield folder
+            yield
         finally:
             os.close(folder)
 
