@@ -47,7 +47,6 @@ def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_a
     """B144, the half that hangs."""
     with small(own, tmp_path) as here:
         here.write(UNSEEN, ("hold: 200ms", "hold: 120s"), ("ttl: 4s", f"ttl: {TTL_S:g}s"))
-        here.terminal.more["XDG_STATE_HOME"] = str(tmp_path)
         here.terminal.run("run", "--until", "shadow-write", "-y")
         watcher = here.terminal.start("next", "--phase", "read-switch", "-y", "--json")
         try:
@@ -60,8 +59,6 @@ def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_a
                 out, err = watcher.communicate(timeout=90)
                 assert watcher.returncode == Exit.CANNOT_SAY, out + err
                 assert "kill no session" in out
-                (line,) = (tmp_path / "rollout" / "journal.log").read_text(encoding="utf-8").splitlines()
-                assert line.split()[1] == here.name
                 assert stuck.is_alive(), "the disk is full: commits hang"
                 assert own.primary.pid == pid
                 assert own.primary.alive(), own.primary.last_words()
