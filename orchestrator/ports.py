@@ -32,6 +32,9 @@ class Beat(Protocol):
     def __call__(self, progress: Progress) -> Signal: ...
 
 
+KeepGoing = Callable[[Progress], bool]  # Asked by a scan at least once a second; False ends it. May raise Fenced.
+
+
 class Phase(Protocol):
     """Pure planner of one stage.
 
@@ -81,17 +84,16 @@ class Driver(Protocol[StepT]):
     def describe(self, step: StepT) -> Sequence[str]:
         """Exactly the statements that would run, one string each, comment tag included. Reads at most; writes
         nothing."""
-        ...
 
     def apply(self, step: StepT, beat: Beat) -> Outcome: ...
 
-    def observe(self, step: StepT) -> Seen:
-        """What the server shows of the step. Waits for, or takes back, a statement of ours that is still running."""
-        ...
+    def observe(self, step: StepT, beat: Beat) -> Seen:
+        """What the server shows of the step. Waits for, or takes back, a statement of ours that is still running; only
+        work that may be left undone takes heed of the answers to ``beat``."""
 
-    def abandon(self, step: StepT) -> Outcome:
-        """Clear what a half-done step left, so that nothing but what the state names remains."""
-        ...
+    def abandon(self, step: StepT, beat: Beat) -> Outcome:
+        """Clear what a half-done step left, so that nothing but what the state names remains. It goes on whatever
+        ``beat`` answers; a lease that was lost (Fenced) ends it before anything is changed that no epoch fences."""
 
 
 class CopyRun(Protocol):
@@ -151,9 +153,10 @@ class CopyTool(Protocol):
 
 
 class Observer(Protocol):
-    """The only reader of servers. Never writes. Never raises for what cannot be seen: such a reading says so."""
+    """The only reader of servers. Never writes. Never raises for what cannot be seen (only Fenced, which ``keep_going``
+    may raise): such a reading says so, also of a scan of the whole table that ``keep_going`` ended."""
 
-    def look(self, needs: frozenset[Need]) -> Facts: ...
+    def look(self, needs: frozenset[Need], keep_going: KeepGoing = ...) -> Facts: ...
 
 
 class Store(Protocol):
@@ -226,12 +229,10 @@ class Lease(Protocol):
 
     def alive(self) -> None:
         """A sign of life of the main loop. Raises Fenced when the lease was lost."""
-        ...
 
     def confirm(self) -> None:
         """For a command whose session was lost: raises Fenced when within a second it shows that the lease was lost.
         Returns when it is ours, or when nobody can say."""
-        ...
 
 
 class Flags(Protocol):

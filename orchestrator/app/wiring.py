@@ -141,7 +141,7 @@ def build(runbook: Runbook, settings: ServerSettings, around: Surroundings) -> A
     observer = BoardObserver(look, board)
     row = MysqlFlags(settings, runbook.id, clock)
     flags = BoardFlags(row, board, clock, runbook.phases.ttl_s) if board is not None else row
-    gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: store.load(runbook.id), keep_going))
+    gates = Gates(site, lambda: MysqlObserver(site, lambda: store.load(runbook.id)))
     samples = Samples([runbook.gate(name) for name in runbook.limits.throttle], gates, clock)
     drivers = _drivers(site, look, flags, gates)
     parts = Parts(

@@ -30,13 +30,13 @@ class Telling(Generic[StepT]):
         with _told(step):
             return self._driver.apply(step, beat)
 
-    def observe(self, step: StepT) -> Seen:
+    def observe(self, step: StepT, beat: Beat) -> Seen:
         with _told(step):
-            return self._driver.observe(step)
+            return self._driver.observe(step, beat)
 
-    def abandon(self, step: StepT) -> Outcome:
+    def abandon(self, step: StepT, beat: Beat) -> Outcome:
         with _told(step):
-            return self._driver.abandon(step)
+            return self._driver.abandon(step, beat)
 
 
 @contextmanager

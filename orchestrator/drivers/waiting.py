@@ -81,10 +81,10 @@ class WaitDriver:
         except (ServerError, ServerUnreachable) as error:
             return Outcome(Result.HELD, f"cannot be seen: {error}", "a server that shows transactions and statements")
 
-    def observe(self, step: WaitStep) -> Seen:
+    def observe(self, step: WaitStep, beat: Beat) -> Seen:
         return Seen.ABSENT
 
-    def abandon(self, step: WaitStep) -> Outcome:
+    def abandon(self, step: WaitStep, beat: Beat) -> Outcome:
         return Outcome(Result.DONE, "nothing is half done")
 
     def _soak(self, step: Soak, beat: Beat) -> Outcome:

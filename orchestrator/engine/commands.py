@@ -13,6 +13,7 @@ from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refusal
 from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, begun, leased
 from orchestrator.engine.parts import Parts
+from orchestrator.engine.pulse import Unheard
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, UsageError
 from orchestrator.model.advice import again
@@ -20,7 +21,7 @@ from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
 from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Ask, EventKind, Record, Request, State
 from orchestrator.model.step import Quiet
-from orchestrator.ports import Phase
+from orchestrator.ports import Lease, Phase
 
 _PURGE_QUIET_S = 3.0
 
@@ -193,14 +194,14 @@ class Commands:
             if record.state is State.FINISHED:
                 return "the command ended before it heard of it: this rollout is finished"
             if record.intent is not None or record.state is State.RUNNING or _readers_moved(record):
-                record = self._cleared(record, reason)
+                record = self._cleared(record, lease, reason)
         return f"{record.note}. Go on with: rollout next, or rollout rollback"
 
-    def _cleared(self, record: Record, reason: str) -> Record:
+    def _cleared(self, record: Record, lease: Lease, reason: str) -> Record:
         """The half step of a command that is gone, cleared; in the stages of the flags, readers are back."""
         note = "nothing was half done"
-        if record.intent is not None:
-            note = self._p.drivers[record.intent.kind].abandon(record.intent).note
+        if (half := record.intent) is not None:
+            note = self._p.drivers[half.kind].abandon(half, Unheard(self._p, lease, record, half)).note
         if record.phase in GOES_BACK:
             record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
             note = f"readers are at 0 %; {note}"

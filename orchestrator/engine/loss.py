@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from orchestrator.model.advice import again
 from orchestrator.model.facts import DROPPED, MismatchClass, Need
 from orchestrator.model.hanging import hanging_on, takes_columns
@@ -21,17 +23,24 @@ from orchestrator.model.step import (
 from orchestrator.model.way_back import unaccepted
 from orchestrator.ports import Observer
 
+if TYPE_CHECKING:
+    from orchestrator.engine.pulse import Pulse
 
-def loss_before(step: Step, record: Record, observer: Observer) -> Outcome | None:
-    """HELD when the step would lose rows that nobody accepted, else None.
+
+def loss_before(step: Step, pulse: Pulse, observer: Observer) -> Outcome | None:
+    """HELD when the step would lose rows that nobody accepted, how the step ends when a beat stopped the scan for that,
+    else None.
 
     The mirror's end loses what the old column cannot carry. What dropped columns hold is asked for before the first
     thing is dropped, and again when the columns go.
     """
+    record = pulse.record
     begins = isinstance(step, DropForeignKey | DropIndex) and not any(s.startswith("drop-") for s in record.done_steps)
     if record.phase != "rollback" or not (begins or isinstance(step, RemoveMirror | DropColumns)):
         return None
-    reading = observer.look(frozenset({Need.METER})).meter
+    reading = observer.look(frozenset({Need.METER}), pulse.scans_on).meter
+    if pulse.stopped is not None:
+        return pulse.stopped
     if reading is None or reading.value is None:
         why = reading.unseen if reading else "nobody looked"
         return Outcome(Result.HELD, f"what would be lost cannot be seen: {why}", "the meter can be read")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
-from orchestrator.model.outcome import GO, Progress, Signal, SignalKind
+from orchestrator.model.outcome import GO, Outcome, Progress, Signal, SignalKind, goes_on, stopped_by
 from orchestrator.model.state import GOES_BACK, SHADOW_WRITE, Ask, Record, Request
 from orchestrator.model.step import Step, StepClass, step_class, working_class
 from orchestrator.model.stuck import Stuck, stuck
@@ -16,6 +16,7 @@ from orchestrator.ports import Lease
 
 LOOK_EVERY_S = 0.5
 TELL_EVERY_S = 1.0
+_HOLDS_S = 0.25
 
 
 class Pulse:
@@ -72,6 +73,18 @@ class Pulse:
         self._p.watcher.progress(self.record, self._step, progress, self._signal)
         return self._signal
 
+    def scans_on(self, progress: Progress) -> bool:
+        """For a scan of the observer's (``ports.KeepGoing``): it beats, and waits while the answer is HOLD. False when
+        it is to stop; ``stopped`` says why."""
+        while (signal := self(progress)).kind is SignalKind.HOLD:
+            self._p.clock.sleep(_HOLDS_S)
+        return signal.kind is SignalKind.GO
+
+    @property
+    def stopped(self) -> Outcome | None:
+        """How the step ends whose last beat told it to stop; None when it did not."""
+        return None if goes_on(self._signal) else stopped_by(self._signal)
+
     def requested(self) -> Signal | None:
         """Only the people's part of a beat, for waits that judge by themselves."""
         self._lease.alive()
@@ -109,3 +122,13 @@ class Pulse:
     def _judged(self, now: float) -> Signal:
         due = self._p.judge.during(working_class(self._step), *self.besides, stage=self.record.phase)
         return self._holding.answer(due, now, back=self.may_go_back)
+
+
+class Unheard(Pulse):
+    """The beat of what nobody may stop or slow down: clearing up. It only keeps the lease, and tells how far it is."""
+
+    def __call__(self, progress: Progress) -> Signal:
+        self._lease.alive()
+        self.told(progress)
+        self._p.watcher.progress(self.record, self._step, progress, GO)
+        return GO

@@ -12,7 +12,7 @@ from orchestrator.engine.effects import failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.loss import hanging_before, loss_before, was_accepted
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import Pulse
+from orchestrator.engine.pulse import Pulse, Unheard
 from orchestrator.errors import AnotherServer, CannotSay, Fenced, Held, PhaseFailed, RolloutError, ServerUnreachable
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Need
@@ -56,7 +56,7 @@ class Engine:
         Raises Held (75), PhaseFailed (76), CannotSay (80), Fenced. Whatever is raised was recorded before, if it
         could be.
         """
-        record = self._recovered(record, phase)
+        record = self._recovered(record, lease, phase)
         last: str | None = None
         while True:
             lease.alive()
@@ -115,13 +115,13 @@ class Engine:
             listener.event(saved, event)
         return saved
 
-    def _recovered(self, record: Record, phase: Phase) -> Record:
+    def _recovered(self, record: Record, lease: Lease, phase: Phase) -> Record:
         """Settle the intent of a process that died: ask the server, and believe only what it shows."""
         step = record.intent
         if step is None:
             return record
         driver = self._p.drivers[step.kind]
-        seen = driver.observe(step)
+        seen = driver.observe(step, Pulse(self._p, lease, record, step))
         match seen:
             case Seen.PRESENT:
                 return self._settled(record, step, Outcome(Result.DONE, "found done after an interruption"))
@@ -134,7 +134,7 @@ class Engine:
                     step_key(s) for s in phase.steps(self._p.runbook, self._p.observer.look(phase.needs), record)
                 }
                 if step_key(step) not in offered:
-                    driver.abandon(step)
+                    driver.abandon(step, Unheard(self._p, lease, record, step))
                 return replace(record, intent=None)
 
     def _step(self, record: Record, lease: Lease, step: Step) -> Record:
@@ -143,7 +143,7 @@ class Engine:
         if outcome is None:
             pulse.record = self.record(intended(pulse.record, step), EventKind.INTENDED, step=step_key(step))
             outcome = self._applied(step, pulse)
-        return self._after(step, outcome, pulse)
+        return self._after(step, outcome, pulse, lease)
 
     def _applied(self, step: Step, pulse: Pulse) -> Outcome:
         """The driver's outcome; what it raises instead is recorded, unless nothing can be recorded any more.
@@ -172,7 +172,7 @@ class Engine:
             held = wait_for_checks(self._p.judge, self._p.clock, self._p.watcher, pulse, step)
             seen_by = self._p.observer
             held = held or hanging_before(step, self._p.runbook, pulse.record, seen_by)
-            return held or loss_before(step, pulse.record, seen_by)
+            return held or loss_before(step, pulse, seen_by)
         except (Fenced, ServerUnreachable, CannotSay):
             raise
         except Held as held:
@@ -181,13 +181,13 @@ class Engine:
             self.record(pulse.record, EventKind.FAILED, refusal.seen, step=step_key(step))
             raise
 
-    def _after(self, step: Step, outcome: Outcome, pulse: Pulse) -> Record:
+    def _after(self, step: Step, outcome: Outcome, pulse: Pulse, lease: Lease) -> Record:
         record = pulse.record
         match outcome.result:
             case Result.DONE:
-                return self._settled(record, step, outcome)
+                return self._settled(record, step, self._metered(step, outcome, pulse))
             case Result.PAUSED:
-                raise self._stopped(record, step, pulse)
+                raise self._stopped(step, pulse, lease)
             case Result.HELD:
                 raise self._held(replace(record, intent=None), step, outcome)
             case Result.UNKNOWN:
@@ -196,18 +196,21 @@ class Engine:
                 raise self.goes_back(record, outcome)
             case Result.BACK | Result.FAILED:
                 if step.kind == "compare" and record.phase in ("rollback", "finish") and was_accepted(record, outcome):
-                    return self._settled(record, step, outcome)
+                    return self._settled(record, step, self._metered(step, outcome, pulse))
                 raise self._fails(failed(record, step), outcome)
 
     def _settled(self, record: Record, step: Step, outcome: Outcome) -> Record:
         changed = settled(record, step, outcome)
-        if isinstance(step, Compare) and step.relation == "corresponds":
-            outcome = self._metered(outcome)
         return self.record(changed, EventKind.STEP_DONE, outcome.note, step=step_key(step), outcome=outcome)
 
-    def _metered(self, outcome: Outcome) -> Outcome:
-        """A comparison while both are written also says what going back would lose, for ``status``."""
-        reading = self._p.observer.look(frozenset({Need.METER})).meter
+    def _metered(self, step: Step, outcome: Outcome, pulse: Pulse) -> Outcome:
+        """A comparison while both are written also says what going back would lose, for ``status``. Whoever asks for a
+        pause meanwhile gets it before the next step, without that figure. Raises PhaseFailed: readers went back."""
+        if not (isinstance(step, Compare) and step.relation == "corresponds"):
+            return outcome
+        reading = self._p.observer.look(frozenset({Need.METER}), pulse.scans_on).meter
+        if pulse.stopped is not None and pulse.stopped.result is Result.BACK:
+            raise self.goes_back(pulse.record, pulse.stopped)
         if reading is None or reading.value is None:
             return outcome
         return replace(outcome, figures=outcome.figures | {"meter_rows": float(reading.value.rows)})
@@ -230,14 +233,15 @@ class Engine:
         saved = self.record(record, EventKind.PHASE_DONE, note)
         return Ended(saved, saved.note)
 
-    def _stopped(self, record: Record, step: Step, pulse: Pulse) -> Exception:
+    def _stopped(self, step: Step, pulse: Pulse, lease: Lease) -> Exception:
         """A pause or an abort arrived: the pause keeps the half step, the abort clears it; both are answered once."""
+        record = pulse.record
         ask = pulse.asked or Request(Ask.PAUSE, self._p.who, self._p.clock.now())
         self._p.store.answered(record.id, ask)
         if ask.ask is Ask.ABORT:
             if record.phase in GOES_BACK:
                 self._p.flags.lower(record.epoch)
-            cleared = self._p.drivers[step.kind].abandon(step)
+            cleared = self._p.drivers[step.kind].abandon(step, Unheard(self._p, lease, record, step))
             left = tuple(p for p in record.done if record.phase not in GOES_BACK or p not in GOES_BACK)
             cancelled = replace(record, intent=None, done=left)
             self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}", reason=ask.reason)

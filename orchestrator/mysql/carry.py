@@ -51,7 +51,7 @@ class Carrier:
         done = Outcome(Result.DONE, "was there already")
         with closing(self._site.connect("look")) as session:
             for _ in range(_ROUNDS):
-                judged = self._judged(session, tag, judge)
+                judged = self._judged(session, tag, judge, beat)
                 if judged.seen is Seen.PRESENT:
                     return done
                 if judged.work is None:
@@ -69,18 +69,18 @@ class Carrier:
                 done = replace(outcome, figures=_summed(done.figures, outcome.figures))
         return Outcome(Result.UNKNOWN, f"{tag} was done, and the table does not show it", figures=done.figures)
 
-    def observe(self, tag: str, judge: Judge) -> Seen:
+    def observe(self, tag: str, judge: Judge, beat: Beat) -> Seen:
         """What the server shows, after a statement of ours that was still running was taken back."""
         with closing(self._site.connect("look")) as session:
             try:
-                judged = self._judged(session, tag, judge)
+                judged = self._judged(session, tag, judge, beat)
             except CannotSay:
                 return Seen.UNKNOWN
             return judged.seen
 
-    def _judged(self, session: Session, tag: str, judge: Judge) -> Judged:
+    def _judged(self, session: Session, tag: str, judge: Judge, beat: Beat) -> Judged:
         try:
-            if not take_back(session, tag, self._site.clock):
+            if not take_back(session, tag, self._site.clock, beat):
                 raise CannotSay(
                     f"{tag} still runs on the server",
                     "a statement that ends when it is killed",

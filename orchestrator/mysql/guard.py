@@ -177,7 +177,7 @@ class Guard:
             if landing.error is None:
                 return Outcome(Result.DONE, _done_note(tally), figures=figures)
             if landing.lost:
-                self._after_loss(work)
+                self._after_loss(work, beat)
             if not self._may_try_again(landing, work, tally):
                 raise landing.error
             if asked is not None:
@@ -216,10 +216,10 @@ class Guard:
             tally.lost_builds += 1
         return landing.error.number in AGAIN
 
-    def _after_loss(self, work: Exclusive) -> None:
+    def _after_loss(self, work: Exclusive, beat: Beat) -> None:
         """Always raises: the end was not heard, so the server must be asked for the shape."""
         with closing(self._site.connect("recover", 10.0)) as session:
-            if not take_back(session, work.tag, self._site.clock):
+            if not take_back(session, work.tag, self._site.clock, beat):
                 raise CannotSay(
                     f"the connection was lost and {work.tag} still runs on the server",
                     "a statement that ends when it is killed",
@@ -268,15 +268,19 @@ def _builds_lost(tally: _Tally, blocker: str) -> Outcome:
     )
 
 
-def take_back(session: Session, tag: str, clock: Clock) -> bool:
-    """End every statement on the server that carries ``tag``, and wait until it is gone. False when one does not go.
+def take_back(session: Session, tag: str, clock: Clock, beat: Beat) -> bool:
+    """End every statement on the server that carries ``tag``, and wait until it is gone, whatever ``beat`` answers.
+    False when one does not go.
 
-    A client that was killed leaves its ALTER running, or waiting and stalling the application. Raises ServerError.
+    A client that was killed leaves its ALTER running, or waiting and stalling the application. Raises ServerError,
+    Fenced.
     """
-    deadline = clock.monotonic() + _TAKEN_BACK_WITHIN_S
+    began = clock.monotonic()
     while running := find_tagged(session, tag):
-        if clock.monotonic() > deadline:
+        waited_s = clock.monotonic() - began
+        if waited_s > _TAKEN_BACK_WITHIN_S:
             return False
+        beat(Progress(unit="", note=f"waits until {tag} has left the server", elapsed_s=waited_s))
         for statement in running:
             try:
                 session.execute(f"KILL QUERY {statement.process_id}")

@@ -1,7 +1,6 @@
 """The only reader of servers: one look brings every fact that was asked for, or says of each why it could not be seen.
 
-Each need is read by itself, so that one that fails hides no other. Sessions are kept, because a beat looks about once a
-second; none of them ever writes.
+Each need is read by itself, so that one that fails hides no other. Sessions are kept; none of them ever writes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from orchestrator.errors import RolloutError, ServerUnreachable
+from orchestrator.errors import Fenced, RolloutError, ServerUnreachable
 from orchestrator.model.contract import Column, TableName
 from orchestrator.model.facts import (
     DiskFacts,
@@ -27,7 +26,6 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
-from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import Record
 from orchestrator.mysql import quote
@@ -48,6 +46,7 @@ from orchestrator.mysql.look.unseen import PERFORMANCE_SCHEMA, Account, Unseen, 
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape, read_triggers
 from orchestrator.mysql.site import Site
+from orchestrator.ports import KeepGoing
 
 if TYPE_CHECKING:
     from orchestrator.mysql.relation import Relation
@@ -66,18 +65,16 @@ class _Missing(Exception):
 
 
 class MysqlObserver:
-    """Implements ports.Observer. ``record`` reads the rollout's record: it says on which server the rollout began,
-    whether the mirror should stand, and by which relation drift is measured now. ``keep_going``: whether a scan for
-    drift goes on; one that does not is unseen. ``samples``: of the gates that throttle."""
+    """Implements ports.Observer. ``record`` reads the rollout's record: it says where the rollout began, whether the
+    mirror should stand, and by which relation drift is measured now. ``samples``: of the gates that throttle."""
 
     def __init__(
         self,
         site: Site,
         record: ReadRecord = lambda: None,
-        keep_going: Callable[[Progress], bool] = lambda _: True,
         samples: Callable[[], tuple[GateSample, ...]] = tuple,
     ) -> None:
-        self._site, self._read_record, self._keep_going = site, record, keep_going
+        self._site, self._read_record = site, record
         self._looking: Session | None = None
         self._scanning: Session | None = None
         self._account: Account | None = None
@@ -101,21 +98,24 @@ class MysqlObserver:
             Need.SIZE: lambda s: read_size(s, site.runbook.table),
             Need.VALUES: self._read_values,
             Need.MIRROR: (lambda s: read_double_writes(s, *marked)) if self._doubled else self._read_mirror,
-            Need.DRIFT: self._read_drift,
-            Need.INVARIANTS: self._read_invariants,
-            Need.METER: self._read_meter,
             Need.FLAG: lambda s: read_flag(s, *marked),
             Need.THROTTLES: lambda _: samples(),
             Need.READERS: lambda s: read_readers(s, site.runbook),
             Need.DEPENDENTS: lambda s: read_dependents(s, site.runbook.table),
             Need.POSITIONS: lambda s: read_positions(s, *marked),
         }
+        self._scans_for: dict[Need, Callable[[Session, KeepGoing], Any]] = {
+            Need.DRIFT: self._read_drift,
+            Need.INVARIANTS: self._read_invariants,
+            Need.METER: self._read_meter,
+        }
 
-    def look(self, needs: frozenset[Need]) -> Facts:
-        """Every need as a reading of this moment. Never raises for what cannot be seen, and never writes."""
+    def look(self, needs: frozenset[Need], keep_going: KeepGoing = lambda _: True) -> Facts:
+        """Every need as a reading of this moment. Never raises for what cannot be seen, and never writes. Checks are
+        judged while a table is scanned, so ``keep_going`` may look, too; only Fenced passes, when it raises that."""
         self._shape, self._down = None, ""
         found: dict[str, Any] = self._standing() if needs & _BY_RECORD else {}
-        found |= {need.value.replace("-", "_"): self._reading(need) for need in Need if need in needs}
+        found |= {need.value.replace("-", "_"): self._reading(need, keep_going) for need in Need if need in needs}
         return Facts(**found)
 
     def _standing(self) -> dict[str, Any]:
@@ -135,13 +135,15 @@ class MysqlObserver:
             session.close()
         self._looking = self._scanning = None
 
-    def _reading(self, need: Need) -> Reading[Any]:
+    def _reading(self, need: Need, keep_going: KeepGoing) -> Reading[Any]:
         """One need, asked twice when the session turned out to be dead."""
         at = self._site.clock.monotonic()
         if need is Need.DISK:
             return self._read_disk(at)
         for last in (False, True):
             try:
+                if scan := self._scans_for.get(need):
+                    return Reading(at, scan(self._session(), keep_going))
                 return Reading(at, self._readers[need](self._session()))
             except _Missing as missing:
                 return Reading(at, near=missing.args)
@@ -154,9 +156,10 @@ class MysqlObserver:
                     self._down = str(error)
                 told = unseen_because(error, self._account, self._denied_on(need))
                 return Reading(at, unseen=told.reason, grant=told.grant)
+            except Fenced:
+                raise
             except RolloutError as error:
-                if isinstance(error, ServerUnreachable):
-                    self._down = error.seen
+                self._down = error.seen if isinstance(error, ServerUnreachable) else self._down
                 return Reading(at, unseen=error.seen)
         raise AssertionError("both tries return")
 
@@ -209,8 +212,7 @@ class MysqlObserver:
         return tuple(dict.fromkeys((*self._present(session).family, *parents)))
 
     def _read_locks(self, session: Session) -> tuple[Holder, ...]:
-        blind = blindness(session)
-        if blind:
+        if blind := blindness(session):
             raise Unseen(f"metadata locks cannot be seen: {blind}")
         return read_holders(session, self._family(session), frozenset({session.connection_id}))
 
@@ -229,16 +231,15 @@ class MysqlObserver:
             return Reading(at, unseen=str(error))
         return self._disk
 
-    # The rooms of the mapping and of the scans are loaded by whoever needs them: a look that must answer at once does
-    # not pay for them.
+    # Mapping and scans are loaded by whoever needs them: a look that must answer at once does not pay for them.
 
     def _relation_of(self, session: Session, shape: Shape) -> Relation:
         """The mapping as SQL; asked of the server again only when the columns are others."""
         from orchestrator.mysql.relation import load_relation
 
         if self._relation is None or self._relation[0] != (shape.columns, shape.collation):
-            loaded = load_relation(session, self._site.runbook.contract, shape)
-            self._relation = ((shape.columns, shape.collation), loaded)
+            of = (shape.columns, shape.collation)
+            self._relation = of, load_relation(session, self._site.runbook.contract, shape)
         return self._relation[1]
 
     def _read_values(self, session: Session) -> ValueScan:
@@ -281,20 +282,20 @@ class MysqlObserver:
         complete = all(shape.column(c.name) for c in contract.columns)
         return judge_mirror(shape, rollout, self._relation_of(session, shape) if any(found) and complete else None)
 
-    def _read_drift(self, session: Session) -> DriftFacts:
+    def _read_drift(self, session: Session, keep_going: KeepGoing) -> DriftFacts:
         from orchestrator.mysql.scan import scan_drift
 
         shape, record = self._present(session), self._read_record()
         truth = record.truth if record is not None else "old-is-truth"
-        return scan_drift(self._scans(), self._relation_of(session, shape), shape, truth, self._keep_going)
+        return scan_drift(self._scans(), self._relation_of(session, shape), shape, truth, keep_going)
 
-    def _read_invariants(self, session: Session) -> DriftFacts:
+    def _read_invariants(self, session: Session, keep_going: KeepGoing) -> DriftFacts:
         from orchestrator.mysql.scan import scan_invariants
 
         shape, invariants = self._present(session), self._site.runbook.contract.invariants
-        return scan_invariants(self._scans(), invariants, shape, self._keep_going)
+        return scan_invariants(self._scans(), invariants, shape, keep_going)
 
-    def _read_meter(self, session: Session) -> MeterFacts:
+    def _read_meter(self, session: Session, keep_going: KeepGoing) -> MeterFacts:
         """Nothing can be lost that has no column yet."""
         from orchestrator.mysql.scan import scan_meter
 
@@ -306,4 +307,4 @@ class MysqlObserver:
         relation = self._relation_of(session, shape)
         if not all(shape.column(m.new) for m in runbook.contract.pairs):
             relation = replace(relation, pairs=())
-        return scan_meter(self._scans(), relation, shape, dropped)
+        return scan_meter(self._scans(), relation, shape, dropped, keep_going)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import Held
 from orchestrator.model.contract import Column, Invariant
@@ -23,13 +24,13 @@ from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import Span, key_space
 from orchestrator.mysql.sql.rows import estimate, estimate_of
 from orchestrator.mysql.values import Problem, ValueTally, add_refused, add_values, unwritable_problems
-from orchestrator.ports import Clock
+from orchestrator.ports import Clock, KeepGoing
 
 TARGET_S = 0.08
-KeepGoing = Callable[[Progress], bool]
 
 
-def _always(progress: Progress) -> bool:
+def always(progress: Progress) -> bool:
+    """The answer to a scan of whoever holds no lease, and listens to nobody meanwhile."""
     return True
 
 
@@ -72,7 +73,7 @@ def scan_values(
 
 
 def scan_drift(
-    session: Session, relation: Relation, shape: Shape, mode: Truth, keep_going: KeepGoing = _always
+    session: Session, relation: Relation, shape: Shape, mode: Truth, keep_going: KeepGoing = always
 ) -> DriftFacts:
     """Every row by the relation of ``mode``; a row is looked at again before it is called wrong.
 
@@ -84,7 +85,7 @@ def scan_drift(
 
 
 def scan_invariants(
-    session: Session, invariants: Sequence[Invariant], shape: Shape, keep_going: KeepGoing = _always
+    session: Session, invariants: Sequence[Invariant], shape: Shape, keep_going: KeepGoing = always
 ) -> DriftFacts:
     """Rows that break an invariant, each counted once. Raises as ``scan_drift``."""
     if not invariants:
@@ -93,11 +94,21 @@ def scan_invariants(
     return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
 
 
-def scan_meter(session: Session, relation: Relation, shape: Shape, dropped: Sequence[Column] = ()) -> MeterFacts:
+def scan_meter(
+    session: Session,
+    relation: Relation,
+    shape: Shape,
+    dropped: Sequence[Column] = (),
+    keep_going: KeepGoing = always,
+) -> MeterFacts:
     """What the way back cannot carry, by class; ``dropped`` columns would go with it. Raises as ``scan_drift``."""
     if not (relation.pairs or dropped):
         return MeterFacts(())
-    return MeterFacts(_whole(session, shape, meter_question(relation, dropped), _always).classes())
+
+    def told(progress: Progress) -> bool:
+        return keep_going(replace(progress, note="counts what going back would lose"))
+
+    return MeterFacts(_whole(session, shape, meter_question(relation, dropped), told).classes())
 
 
 def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> Patience:
@@ -106,17 +117,26 @@ def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> 
 
 
 def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepGoing) -> Tally:
-    clock = SystemClock()
+    clock, tally = SystemClock(), Tally()
     reader = Reader(session, key_space(shape), question.counted)
     total = estimate_of(session.query(estimate(reader.space)))
-    comparer = Comparer(reader, question, patience(clock), Tally())
-    for stretch in stretches(reader, Span(), BatchSize.reading(TARGET_S), comparer.patience):
-        comparer.judge(stretch)
-        done = comparer.tally.rows_compared
-        if stretch.span.hi is not None and not keep_going(Progress(done=done, total=max(total, done), estimated=True)):
+
+    def listen(waits: str = "") -> None:
+        done = tally.rows_compared
+        if not keep_going(Progress(done=done, total=max(total, done), throttled_by=waits, estimated=True)):
             raise Held(
                 f"the scan of {shape.table} was stopped after {done} rows",
                 "a scan that reaches the end of the table",
                 "type the same command again",
             )
-    return comparer.tally
+
+    def wait(seconds: float, reason: str) -> None:
+        clock.sleep(seconds)
+        listen(reason)
+
+    comparer = Comparer(reader, question, patience(clock, wait), tally)
+    for stretch in stretches(reader, Span(), BatchSize.reading(TARGET_S), comparer.patience):
+        comparer.judge(stretch)
+        if stretch.span.hi is not None:
+            listen()
+    return tally

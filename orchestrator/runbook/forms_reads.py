@@ -18,7 +18,7 @@ class FlagdForm(Form):
 
 class ProgramForm(Form):
     program: str = Field(min_length=1, description="Called with `set PERCENT` and `get`; no shell.")
-    timeout: Duration = duration(5.0, "Longest time for one call.")
+    timeout: Duration = duration(5.0, "Longest time for one call; 10s at most.")
 
 
 class ReadSwitchForm(Form):

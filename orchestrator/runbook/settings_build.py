@@ -30,6 +30,8 @@ from orchestrator.runbook.units import show_duration
 
 LEAST_TTL_S = 3.0
 TTL_POLLS = 3
+# It is called twice for each move of readers, and no beat comes meanwhile.
+MOST_PROGRAM_S = 10.0
 
 
 def phase_settings(form: forms.PhasesForm, build: Builder) -> PhaseSettings:
@@ -86,9 +88,10 @@ def _reader(form: forms_reads.ReadSwitchForm, build: Builder) -> ReaderSettings:
         why = "write stay when that is accepted, or driver: flag_table, which takes readers back by itself"
         build.note(path, seen, "on_watcher_loss: stay, for nothing else can be promised", why)
     if form.command is not None:
-        if not _splits(form.command.program) or form.command.timeout <= 0:
+        if not _splits(form.command.program) or not 0 < form.command.timeout <= MOST_PROGRAM_S:
             where = (*path, "command")
-            build.note(where, "the program cannot be called so", "words as in a shell, and a time", "correct it")
+            needed = f"words as in a shell, and a time of up to {MOST_PROGRAM_S:g} s"
+            build.note(where, "the program cannot be called so", needed, "correct it")
         return ReaderSettings("command", form.command.program, form.command.timeout)
     return ReaderSettings("flagd", form.flagd.file) if form.flagd is not None else ReaderSettings()
 

@@ -84,7 +84,7 @@ def test_the_table_is_swapped_and_only_the_old_one_stays(program: Path, pair: Pa
     assert any(p.total for p in beats.heard)
     assert beats.longest_silence_s < 2
     done(pair, table)
-    assert driver.observe(wider(table)) is Seen.PRESENT
+    assert driver.observe(wider(table), Beats()) is Seen.PRESENT
     assert driver.apply(wider(table), beats).note == "was there already"
 
 
@@ -122,7 +122,7 @@ def test_whoever_asks_for_the_end_gets_it_and_nothing_is_left(
         outcome = driver.apply(wider(table), Beats(once(kind, when)))
     assert outcome.result in (Result.PAUSED, Result.HELD), outcome
     as_before(pair, table)
-    assert driver.abandon(wider(table)).result is Result.DONE
+    assert driver.abandon(wider(table), Beats()).result is Result.DONE
     again = driver.apply(wider(table), Beats())
     assert again.result is Result.DONE, again
 

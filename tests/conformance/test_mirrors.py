@@ -51,7 +51,7 @@ class Mirror:
             assert outcome.result is Result.DONE, outcome
 
     def seen(self) -> list[Seen]:
-        return [self.driver.observe(step) for step in (*self.up, self.down)]
+        return [self.driver.observe(step, Beats()) for step in (*self.up, self.down)]
 
 
 @pytest.fixture(params=["triggers", "flag"])
@@ -120,7 +120,7 @@ def test_a_part_that_somebody_else_took_away_is_seen_and_goes_up_again(mirror: M
     mirror.raised()
     mirror.lose()
     assert not mirror.look().intact
-    assert mirror.driver.observe(mirror.up[-1]) is Seen.ABSENT
+    assert mirror.driver.observe(mirror.up[-1], Beats()) is Seen.ABSENT
     mirror.raised()
     assert mirror.look().intact
 
@@ -136,10 +136,10 @@ def test_what_is_shown_is_what_runs(mirror: Mirror) -> None:
 
 def test_abandoning_a_step_that_puts_it_up_leaves_nothing_of_that_step(mirror: Mirror) -> None:
     mirror.raised()
-    assert mirror.driver.abandon(mirror.up[-1]).result is Result.DONE
-    assert mirror.driver.observe(mirror.up[-1]) is Seen.ABSENT
+    assert mirror.driver.abandon(mirror.up[-1], Beats()).result is Result.DONE
+    assert mirror.driver.observe(mirror.up[-1], Beats()) is Seen.ABSENT
     mirror.raised()
-    mirror.driver.abandon(mirror.down)
+    mirror.driver.abandon(mirror.down, Beats())
     assert mirror.look().intact, "a mirror that was coming down is left as it is"
 
 

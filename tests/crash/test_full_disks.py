@@ -104,5 +104,5 @@ def test_b144_a_build_that_has_no_room_to_sort_stops_with_the_reason_and_is_done
     assert "no room" in outcome.note
     assert "innodb_tmpdir" in outcome.next
     driver = NativeDdlDriver(site_on(primary, Contract(table, ())))
-    assert driver.observe(step) is Seen.ABSENT
+    assert driver.observe(step, Beats()) is Seen.ABSENT
     assert driver.apply(step, Beats()).result is Result.DONE

@@ -86,10 +86,10 @@ def test_native_ddl_under_a_primary_that_dies(own: Pair, app: str, seed: int) ->
             driver.apply(step, Beats())
         dies.join()
         restart(own.primary)
-        assert driver.observe(step) in (Seen.ABSENT, Seen.PRESENT)
+        assert driver.observe(step, Beats()) in (Seen.ABSENT, Seen.PRESENT)
         outcome = driver.apply(step, Beats())
         assert outcome.result is Result.DONE, outcome
-        assert driver.observe(step) is Seen.PRESENT
+        assert driver.observe(step, Beats()) is Seen.PRESENT
     assert sql(own.primary, f"SELECT COUNT(*), SUM(a) FROM {table}") == [(ROWS, ROWS * (ROWS + 1) // 2)]
     assert sql(own.primary, "SELECT NAME FROM information_schema.INNODB_TABLES WHERE NAME LIKE '%#sql%'") == []
     assert sql(own.primary, f"CHECK TABLE {table}")[0][3] == "OK"
@@ -126,7 +126,7 @@ def test_b144_a_full_disk_stops_a_build_with_the_server_s_reason_and_takes_it_ba
     assert "no room" in outcome.note
     assert "1114" in outcome.note
     assert "innodb_tmpdir" in outcome.next
-    assert driver.observe(step) is Seen.ABSENT
+    assert driver.observe(step, Beats()) is Seen.ABSENT
     assert driver.apply(step, Beats()).result is Result.DONE
 
 
@@ -145,7 +145,7 @@ def test_gh_ost_under_a_primary_that_dies(own: Pair, app: str, seed: int, monkey
         dies.join()
         assert children() == []
         restart(own.primary)
-        assert driver.observe(wider(table)) is not Seen.UNKNOWN
+        assert driver.observe(wider(table), Beats()) is not Seen.UNKNOWN
         outcome = driver.apply(wider(table), Beats())
         assert outcome.result is Result.DONE, outcome
         done(own, table, 2000)

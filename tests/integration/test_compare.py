@@ -198,7 +198,7 @@ def test_what_moved_of_late_is_met_by_key_by_time_and_by_a_place_that_is_drawn(
 def test_a_pause_ends_the_comparison_and_it_is_never_found_half_done(primary: Server, orders: str) -> None:
     outcome = run(primary, orders, "verify", answer=lambda n, _: GO if n < 2 else Signal(SignalKind.PAUSE, "asked"))
     assert outcome.result is Result.PAUSED
-    assert CompareDriver(site(primary, orders)).observe(compare(orders)) is Seen.ABSENT
+    assert CompareDriver(site(primary, orders)).observe(compare(orders), ToldBeat()) is Seen.ABSENT
 
 
 def paused_at(beats: int) -> Answer:

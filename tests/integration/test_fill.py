@@ -129,14 +129,14 @@ def test_the_range_is_fixed_at_the_start(primary: Server, orders: str) -> None:
 
 def test_a_paused_pass_goes_on_where_it_was(primary: Server, orders: str) -> None:
     driver, step = FillDriver(site(primary, orders)), fill(orders, rows=100)
-    assert driver.observe(step) is Seen.ABSENT
+    assert driver.observe(step, ToldBeat()) is Seen.ABSENT
     paused = run(primary, orders, lambda n, _: GO if n <= 4 else Signal(SignalKind.PAUSE, "asked"), rows=100)
     assert paused.result is Result.PAUSED
     assert position(primary)[0] == 400
-    assert driver.observe(step) is Seen.PARTIAL
+    assert driver.observe(step, ToldBeat()) is Seen.PARTIAL
     assert run(primary, orders, rows=100).result is Result.DONE
     assert position(primary) == (1000, 1000, 0, 1)
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, ToldBeat()) is Seen.PRESENT
 
 
 @pytest.mark.parametrize(

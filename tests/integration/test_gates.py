@@ -75,7 +75,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def gates_of(here: Small, url: str = "", settings: ServerSettings | None = None) -> Iterator[Gates]:
     runbook = replace(load(here.terminal.runbook), prometheus=PrometheusSource(url))
     site = Site(settings or settings_of(here.pair.primary), runbook, SystemClock())
-    gates = Gates(site, lambda keep_going: MysqlObserver(site, lambda: None, keep_going))
+    gates = Gates(site, lambda: MysqlObserver(site))
     try:
         yield gates
     finally:

@@ -59,7 +59,7 @@ def test_the_table_is_swapped_under_traffic_and_only_the_old_one_stays(pair: Pai
     assert application.errors == []
     assert "_orders_del" in outcome.note
     done(pair, table)
-    assert driver.observe(wider(table)) is Seen.PRESENT
+    assert driver.observe(wider(table), Beats()) is Seen.PRESENT
     assert beats.longest_silence_s < 2
     before = sql(pair.primary, f"SELECT SUM(a) FROM {table}")
     wait_caught_up(pair)
@@ -95,11 +95,11 @@ def test_a_rebuild_without_any_other_change_is_known_by_its_old_table(pair: Pair
     table = orders(pair.primary, schema)
     step = GhostAlter(table=table, rebuild=True, family=(table,), why="a test")
     driver = driver_for(site_for(pair.primary, table))
-    assert driver.observe(step) is Seen.ABSENT
+    assert driver.observe(step, Beats()) is Seen.ABSENT
     outcome = driver.apply(step, Beats())
     assert outcome.result is Result.DONE, outcome
     assert set(beside(pair.primary, table)) == {"_orders_del"}
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, Beats()) is Seen.PRESENT
 
 
 def test_the_old_table_goes_only_when_the_runbook_says_so(pair: Pair, schema: str) -> None:
@@ -134,7 +134,7 @@ def test_a_fenced_beat_ends_it_at_once(pair: Pair, schema: str) -> None:
         driver.apply(wider(table), Beats(fenced))
     assert children() == []
     assert type_of(pair.primary, table, "small") == "smallint"
-    assert driver.abandon(wider(table)).result is Result.DONE
+    assert driver.abandon(wider(table), Beats()).result is Result.DONE
     as_before(pair, table)
 
 
@@ -151,7 +151,7 @@ def test_a_run_that_died_goes_on_from_its_checkpoint_when_nothing_changed(pair: 
     with held(pair.primary, "BEGIN", f"SELECT a FROM {table} LIMIT 1"), pytest.raises(Fenced):
         driver.apply(wider(table), Beats(fenced))
     sql(pair.primary, f"UPDATE {table} SET note = 'while nobody copied' WHERE id = 7")
-    assert driver.observe(wider(table)) is Seen.PARTIAL
+    assert driver.observe(wider(table), Beats()) is Seen.PARTIAL
     outcome = driver.apply(wider(table), Beats())
     assert outcome.result is Result.DONE, outcome
     assert "checkpoint" in outcome.note
@@ -300,7 +300,7 @@ def test_the_old_table_of_another_change_stops_it_and_is_kept(pair: Pair, schema
     assert "_orders_del" in outcome.note
     assert "since" in outcome.note
     assert "RENAME TABLE" in outcome.next
-    driver.abandon(wider(table))
+    driver.abandon(wider(table), Beats())
     assert set(beside(pair.primary, table)) == {"_orders_del"}
 
 
@@ -311,7 +311,7 @@ def test_somebody_elses_copy_is_left_alone(pair: Pair, schema: str) -> None:
     outcome = driver.apply(wider(table), Beats())
     assert outcome.result is Result.FAILED, outcome
     assert "somebody else" in outcome.note
-    driver.abandon(wider(table))
+    driver.abandon(wider(table), Beats())
     assert set(beside(pair.primary, table)) == {"_orders_gho", "_orders_ghc"}
     script(pair.primary, "ALTER TABLE _orders_ghc COMMENT = 'rollout:other-one 12ab'", schema)
     assert driver.apply(wider(table), Beats()).result is Result.FAILED
@@ -437,7 +437,7 @@ def test_ddl_by_somebody_in_the_moment_of_the_swap_is_said_and_its_table_kept(
     assert "column theirs came; index theirs_too came" in outcome.note
     assert "_orders_del" in outcome.next
     done(pair, table)
-    assert driver.observe(wider(table)) is Seen.PRESENT
+    assert driver.observe(wider(table), Beats()) is Seen.PRESENT
     assert type_of(pair.primary, TableName(schema, "_orders_del"), "theirs") == "int"
 
 

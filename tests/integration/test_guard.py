@@ -17,7 +17,7 @@ from pymysql.cursors import Cursor
 from orchestrator.errors import Fenced, PrivilegeMissing, ServerUnreachable
 from orchestrator.model.contract import Contract, TableName
 from orchestrator.model.facts import BlockerKind, Reading, ReplicaFacts
-from orchestrator.model.outcome import GO, Outcome, Result, Signal, SignalKind
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, take_back
 from orchestrator.mysql.locks import blindness, find_tagged, read_holders
@@ -362,6 +362,10 @@ def test_a_pause_takes_a_build_back(primary: Server, schema: str) -> None:
     assert outcome.figures["longest_pending_s"] < 5
 
 
+def _fenced(progress: Progress) -> Signal:
+    raise Fenced("the lease was lost", "a lease that is ours", "rollout status")
+
+
 def test_what_a_dead_client_left_running_is_taken_back(primary: Server, schema: str) -> None:
     table = plain_table(primary, schema)
     site = site_on(primary, Contract(table, ()))
@@ -370,7 +374,10 @@ def test_what_a_dead_client_left_running_is_taken_back(primary: Server, schema: 
         said = Said(dead, work.statement)
         with closing(site.connect("test")) as session:
             wait_for(lambda: find_tagged(session, work.tag))
-            assert take_back(session, work.tag, site.clock)
+            with pytest.raises(Fenced):
+                take_back(session, work.tag, site.clock, Beats(_fenced))
+            assert find_tagged(session, work.tag), "whoever took over says it by now"
+            assert take_back(session, work.tag, site.clock, Beats())
             assert find_tagged(session, work.tag) == ()
         said.join()
     assert said.told in KILLED

@@ -49,11 +49,11 @@ class Mortal:
             raise Died(self.at)
         return self.inner.apply(step, beat)
 
-    def observe(self, step: Step) -> Any:
-        return self.inner.observe(step)
+    def observe(self, step: Step, beat: Beat) -> Any:
+        return self.inner.observe(step, beat)
 
-    def abandon(self, step: Step) -> Outcome:
-        return self.inner.abandon(step)
+    def abandon(self, step: Step, beat: Beat) -> Outcome:
+        return self.inner.abandon(step, beat)
 
 
 def dies_before(app: App, step: str, command: Callable[[Any], object]) -> None:

@@ -269,7 +269,7 @@ def test_b58_a_mirror_of_which_somebody_dropped_or_changed_a_part_is_seen(primar
     assert dict(judge_mirror(made.shape(), "r", made.relation()).parts)[Part.INSERT] is Presence.ABSENT
     script(primary, f"CREATE TRIGGER `{name}` BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 0", schema)
     assert dict(judge_mirror(made.shape(), "r", made.relation()).parts)[Part.INSERT] is Presence.CHANGED
-    assert driver.observe(insert) is Seen.PARTIAL
+    assert driver.observe(insert, Beats()) is Seen.PARTIAL
 
 
 def test_b100_the_mirror_says_the_same_to_a_session_of_any_mode(primary: Server, schema: str) -> None:

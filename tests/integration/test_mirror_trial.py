@@ -72,7 +72,7 @@ class Ground:
         outcome = driver.apply(step, beats or Beats())
         assert self.production() == before
         assert sql(self.server, "SHOW DATABASES LIKE '%scratch%'") == []
-        assert driver.observe(step) is Seen.ABSENT
+        assert driver.observe(step, Beats()) is Seen.ABSENT
         return outcome
 
     def step(self) -> TryMirror:

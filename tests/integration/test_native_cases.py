@@ -80,7 +80,7 @@ def test_b49_the_row_with_id_0_is_still_there_after_a_rebuild(primary: Server, s
     step = AddColumns(table=table, columns=(column("n", "int"),), family=(table,), way=way)
     driver, (before,) = driver_on(primary, table), innodb_id(primary, table)
     assert driver.apply(step, Beats()).result is Result.DONE
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, Beats()) is Seen.PRESENT
     assert innodb_id(primary, table) != [before], "it was rebuilt"
     assert sql(primary, f"SELECT id, a, n FROM {table} ORDER BY id") == [(0, 42, None), (1, 1, None)]
 

@@ -101,7 +101,7 @@ def test_a_column_of_every_type_ends_as_it_was_wanted(primary: Server, schema: s
     table = plain_table(primary, schema)
     wanted = (*(column(f"c{n}", type) for n, type in enumerate(TYPES)), *DEFAULTS)
     driver, step = driver_on(primary, table), adding(table, *wanted)
-    assert driver.observe(step) is Seen.ABSENT
+    assert driver.observe(step, Beats()) is Seen.ABSENT
     outcome = driver.apply(step, Beats())
     assert outcome.result is Result.DONE, outcome
     with closing(site_on(primary, Contract(table, ())).connect("test")) as session:
@@ -110,7 +110,7 @@ def test_a_column_of_every_type_ends_as_it_was_wanted(primary: Server, schema: s
         live = shape.column(one.name)
         assert live is not None
         assert column_reasons(one, live, shape) == ()
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, Beats()) is Seen.PRESENT
 
 
 def test_what_is_there_is_not_added_again(primary: Server, schema: str) -> None:
@@ -118,7 +118,7 @@ def test_what_is_there_is_not_added_again(primary: Server, schema: str) -> None:
     script(primary, "ALTER TABLE t ADD COLUMN y INT NULL, ALGORITHM=INSTANT", schema)
     driver = driver_on(primary, table)
     step = adding(table, *(column(name, "int") for name in "xyz"))
-    assert driver.observe(step) is Seen.PARTIAL
+    assert driver.observe(step, Beats()) is Seen.PARTIAL
     assert driver.apply(step, Beats()).result is Result.DONE
     assert columns_of(primary, table) == ["id", "p_id", "a", "b", "y", "x", "z"]
     again = driver.apply(step, Beats())
@@ -128,7 +128,7 @@ def test_what_is_there_is_not_added_again(primary: Server, schema: str) -> None:
 def test_a_column_that_is_otherwise_is_left_alone(primary: Server, schema: str) -> None:
     table = plain_table(primary, schema)
     driver, step = driver_on(primary, table), adding(table, column("x", "int"), column("a", "bigint"))
-    assert driver.observe(step) is Seen.UNKNOWN
+    assert driver.observe(step, Beats()) is Seen.UNKNOWN
     outcome = driver.apply(step, Beats())
     assert outcome.result is Result.FAILED
     assert "column a is there and is otherwise" in outcome.note
@@ -151,7 +151,7 @@ def test_a_change_keeps_everything_but_the_type(primary: Server, schema: str) ->
             assert live is not None
             after = replace(live, type=parse_type(type), comment="")
             step = ChangeColumn(table=table, before=live, after=after, way=way, family=(table,))
-            assert driver.observe(step) is Seen.ABSENT
+            assert driver.observe(step, Beats()) is Seen.ABSENT
             outcome = driver.apply(step, Beats())
             assert outcome.result is Result.DONE, outcome
         shape = live_shape(session, table)
@@ -165,7 +165,7 @@ def test_an_index_is_built_once_and_a_duplicate_is_told(primary: Server, schema:
     driver = driver_on(primary, table)
     step = indexing(table, "b", "a")
     assert driver.apply(step, Beats()).result is Result.DONE
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, Beats()) is Seen.PRESENT
     script(primary, "UPDATE t SET a = 1", schema)
     outcome = driver.apply(indexing(table, "a", unique=True), Beats())
     assert outcome.result is Result.FAILED
@@ -185,10 +185,10 @@ def test_a_foreign_key_leaves_no_index_that_the_server_made(primary: Server, sch
     driver.apply(indexing(table, "parent"), Beats())
     assert driver.apply(step, Beats()).result is Result.DONE
     assert indexes_of(primary, table) == ["PRIMARY", "parent_new", "t_p"]
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, Beats()) is Seen.PRESENT
     proof = ProveForeignKey(table=table, foreign_key=step.foreign_key)
     assert driver.apply(proof, Beats()).result is Result.DONE
-    assert driver.observe(proof) is Seen.ABSENT
+    assert driver.observe(proof, Beats()) is Seen.ABSENT
 
 
 def test_a_child_without_its_parent_is_counted_and_shown(primary: Server, schema: str) -> None:
@@ -222,9 +222,9 @@ def test_going_back_drops_what_was_added(primary: Server, schema: str) -> None:
         DropColumns(table=table, columns=column_step.columns, family=(table,)),
     )
     for back in down:
-        assert driver.observe(back) is Seen.ABSENT
+        assert driver.observe(back, Beats()) is Seen.ABSENT
         assert driver.apply(back, Beats()).result is Result.DONE
-        assert driver.observe(back) is Seen.PRESENT
+        assert driver.observe(back, Beats()) is Seen.PRESENT
         assert driver.apply(back, Beats()).note == "was there already"
     assert (columns_of(primary, table), indexes_of(primary, table)) == before
 
@@ -300,7 +300,7 @@ def test_a_client_killed_in_the_middle_of_a_build_ends_in_one_index(primary: Ser
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     driver, step = driver_on(primary, table), indexing(table, "b", "a")
-    assert driver.observe(step) in (Seen.ABSENT, Seen.PRESENT)
+    assert driver.observe(step, Beats()) in (Seen.ABSENT, Seen.PRESENT)
     site = site_on(primary, Contract(table, ()))
     with closing(site.connect("test")) as session:
         assert find_tagged(session, site.tag_prefix) == (), "judged while its statement still ran"
@@ -316,7 +316,7 @@ def test_a_client_killed_while_it_waits_stalls_nobody_for_long(primary: Server, 
             wait_until_it_runs(primary, table, "Waiting for table metadata lock")
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-        assert driver_on(primary, table).observe(step) is Seen.ABSENT
+        assert driver_on(primary, table).observe(step, Beats()) is Seen.ABSENT
     # One second is the server's own bound; observe takes it back earlier.
     assert application.longest_wait_s < 1.5
     assert application.errors == []
@@ -359,7 +359,7 @@ def test_a_table_that_is_gone_fails_with_its_name(primary: Server, schema: str) 
 def test_abandoning_clears_what_runs_and_keeps_what_took_effect(primary: Server, schema: str) -> None:
     table = plain_table(primary, schema)
     driver, step = driver_on(primary, table), adding(table, column("n", "int"))
-    assert driver.abandon(step).note == "add-columns left nothing behind"
+    assert driver.abandon(step, Beats()).note == "add-columns left nothing behind"
     driver.apply(step, Beats())
-    assert "stays" in driver.abandon(step).note
+    assert "stays" in driver.abandon(step, Beats()).note
     assert "n" in columns_of(primary, table)

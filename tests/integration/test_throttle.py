@@ -27,7 +27,7 @@ from tests.support.servers import script, sql, wait_for
 def watched(primary: Server, schema: str, gate: GateSpec) -> Iterator[MysqlObserver]:
     here, clock = site(primary, schema), SystemClock()
     observer = MysqlObserver(here, samples=lambda: samples.latest())
-    gates = Gates(here, lambda keep_going: MysqlObserver(here, keep_going=keep_going))
+    gates = Gates(here, lambda: MysqlObserver(here))
     samples = Samples([gate], gates, clock)
     try:
         yield observer

@@ -181,7 +181,7 @@ def test_what_a_crash_left_is_removed_by_whoever_looks_next(ground: Ground) -> N
     script(ground.server, f"CREATE DATABASE `{left}`; CREATE TABLE `{left}`.job (id INT)")
     assert ground.copies() == [left]
     step = TryDdl(table=ground.table, family=ground.family, steps=(ground.columns(PARENT),))
-    assert ground.driver.observe(step) is Seen.ABSENT
+    assert ground.driver.observe(step, Beats()) is Seen.ABSENT
     assert ground.copies() == []
     script(ground.server, f"CREATE DATABASE `{left}`; CREATE TABLE `{left}`.job (id INT)")
     assert ground.tried(ground.columns(PARENT)).result is Result.DONE

@@ -64,11 +64,11 @@ def test_the_pair_stands_and_mirrors(primary: Server, schema: str) -> None:
     contract = prepared(primary, schema)
     driver = TriggerDriver(site_on(primary, contract))
     update, insert, remove = steps(contract)
-    assert [driver.observe(s) for s in (update, insert, remove)] == [Seen.ABSENT, Seen.ABSENT, Seen.PRESENT]
+    assert [driver.observe(s, Beats()) for s in (update, insert, remove)] == [Seen.ABSENT, Seen.ABSENT, Seen.PRESENT]
     assert driver.apply(update, Beats()).result is Result.DONE
-    assert [driver.observe(s) for s in (update, insert, remove)] == [Seen.PRESENT, Seen.ABSENT, Seen.PARTIAL]
+    assert [driver.observe(s, Beats()) for s in (update, insert, remove)] == [Seen.PRESENT, Seen.ABSENT, Seen.PARTIAL]
     assert driver.apply(insert, Beats()).result is Result.DONE
-    assert [driver.observe(s) for s in (update, insert, remove)] == [Seen.PRESENT, Seen.PRESENT, Seen.ABSENT]
+    assert [driver.observe(s, Beats()) for s in (update, insert, remove)] == [Seen.PRESENT, Seen.PRESENT, Seen.ABSENT]
     ((_, mode, definer), (_, other_mode, _)) = triggers_of(primary, contract.table)
     assert (mode, other_mode) == ("", "")
     assert definer.startswith("rollout@")
@@ -94,9 +94,9 @@ def test_a_trigger_of_ours_that_somebody_changed_is_made_anew(primary: Server, s
         schema,
     )
     update = steps(contract)[0]
-    assert driver.observe(update) is Seen.PARTIAL
+    assert driver.observe(update, Beats()) is Seen.PARTIAL
     assert driver.apply(update, Beats()).result is Result.DONE
-    assert driver.observe(update) is Seen.PRESENT
+    assert driver.observe(update, Beats()) is Seen.PRESENT
 
 
 def test_the_mirror_comes_down_whole_and_nothing_else_does(primary: Server, schema: str) -> None:
@@ -107,7 +107,7 @@ def test_the_mirror_comes_down_whole_and_nothing_else_does(primary: Server, sche
     assert [trigger_name(ID, e) in text for e, text in zip(("insert", "update"), shown, strict=True)] == [True, True]
     assert driver.apply(remove, Beats()).result is Result.DONE
     assert names_of(primary, contract.table) == {"theirs"}
-    assert driver.observe(remove) is Seen.PRESENT
+    assert driver.observe(remove, Beats()) is Seen.PRESENT
     assert driver.apply(remove, Beats()).note == "was there already"
 
 
@@ -115,7 +115,7 @@ def test_half_a_mirror_comes_down_too(primary: Server, schema: str) -> None:
     contract = prepared(primary, schema)
     driver, remove = up(primary, contract), steps(contract)[2]
     script(primary, f"DROP TRIGGER `{trigger_name(ID, 'insert')}`", schema)
-    assert driver.observe(remove) is Seen.PARTIAL
+    assert driver.observe(remove, Beats()) is Seen.PARTIAL
     assert driver.apply(remove, Beats()).result is Result.DONE
     assert names_of(primary, contract.table) == set()
 
@@ -147,9 +147,9 @@ def test_abandoning_an_installation_leaves_no_trigger_of_it(primary: Server, sch
     contract = prepared(primary, schema)
     driver = up(primary, contract)
     insert = steps(contract)[1]
-    assert driver.abandon(insert).result is Result.DONE
+    assert driver.abandon(insert, Beats()).result is Result.DONE
     assert names_of(primary, contract.table) == {trigger_name(ID, "update")}
-    assert driver.observe(insert) is Seen.ABSENT
+    assert driver.observe(insert, Beats()) is Seen.ABSENT
 
 
 def test_a_server_that_does_not_trust_us_with_triggers_says_what_is_missing(primary: Server, schema: str) -> None:

@@ -31,13 +31,13 @@ def test_a_backfill_by_several_workers_ends_as_one_by_a_single_one(primary: Serv
     driver, step = FillDriver(site(primary, orders)), fill(orders, rows=50, workers=workers)
     paused = driver.apply(step, ToldBeat(answer=lambda n, p: GO if p.done < 700 else Signal(SignalKind.PAUSE, "asked")))
     assert paused.result is Result.PAUSED
-    assert driver.observe(step) is Seen.PARTIAL
+    assert driver.observe(step, ToldBeat()) is Seen.PARTIAL
     beat = ToldBeat()
     outcome = driver.apply(step, beat)
     assert outcome.result is Result.DONE
     assert (outcome.figures["rows_done"], outcome.figures["rows_changed"]) == (3000, 3000)
     assert (f"; {workers} workers" if workers else " workers") in outcome.note
-    assert driver.observe(step) is Seen.PRESENT
+    assert driver.observe(step, ToldBeat()) is Seen.PRESENT
     assert sql(primary, f"SELECT COUNT(*) FROM {orders}.orders WHERE state IS NULL OR label IS NULL") == [(0,)]
     assert all(p.done <= p.total for p in beat.seen)
 

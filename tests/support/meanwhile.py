@@ -76,11 +76,11 @@ class _Beside:
             self.somebody.once()
         return self.inner.apply(step, beat)
 
-    def observe(self, step: Step) -> Any:
-        return self.inner.observe(step)
+    def observe(self, step: Step, beat: Beat) -> Any:
+        return self.inner.observe(step, beat)
 
-    def abandon(self, step: Step) -> Outcome:
-        return self.inner.abandon(step)
+    def abandon(self, step: Step, beat: Beat) -> Outcome:
+        return self.inner.abandon(step, beat)
 
 
 @contextmanager

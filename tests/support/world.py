@@ -37,7 +37,7 @@ from orchestrator.model.state import Ask, Record
 from orchestrator.model.step import Step, step_key
 from orchestrator.model.types import ColumnType
 from orchestrator.model.verdict import Verdict
-from orchestrator.ports import Beat, Check
+from orchestrator.ports import Beat, Check, KeepGoing
 from orchestrator.store.memory import MemoryStore
 from tests.support.shapes import plain_shape
 
@@ -163,7 +163,7 @@ class WorldObserver:
         self._flags = flags
         self._record = record
 
-    def look(self, needs: frozenset[Need]) -> Facts:
+    def look(self, needs: frozenset[Need], keep_going: KeepGoing = lambda _: True) -> Facts:
         def of(value: Any) -> Reading[Any]:
             return Reading(self._w.now_s, value)
 
@@ -294,7 +294,7 @@ class WorldDriver:
                 return stopped_by(signal)
         return Outcome(Result.DONE)
 
-    def observe(self, step: Step) -> Seen:
+    def observe(self, step: Step, beat: Beat) -> Seen:
         match step.kind:
             case "add-columns":
                 return Seen.PRESENT if NEW.name in self._w.columns else Seen.ABSENT
@@ -307,7 +307,7 @@ class WorldDriver:
             case _:
                 return Seen.ABSENT
 
-    def abandon(self, step: Step) -> Outcome:
+    def abandon(self, step: Step, beat: Beat) -> Outcome:
         return Outcome(Result.DONE, "cleared")
 
 

@@ -51,7 +51,7 @@ def test_what_a_dead_command_added_is_remembered_as_ours() -> None:
 def test_a_step_whose_fate_nobody_can_say_stops_for_a_human() -> None:
     stage = Stage()
     died_at(stage, "before add-columns", stage.commands.next, "ddl")
-    stage.driver.observe = lambda step: Seen.UNKNOWN  # type: ignore[method-assign]
+    stage.driver.observe = lambda step, beat: Seen.UNKNOWN  # type: ignore[method-assign]
     with pytest.raises(CannotSay, match="nobody can say what became of add-columns"):
         stage.commands.next("ddl")
     assert stage.record.state is State.NEEDS_HUMAN
@@ -66,7 +66,7 @@ def test_half_a_step_that_is_no_longer_wanted_is_cleared() -> None:
     died_at(stage, "before install-trigger:update", stage.commands.next, "shadow-write")
     cleared: list[str] = []
 
-    def abandon(step: Step) -> Outcome:
+    def abandon(step: Step, beat: Beat) -> Outcome:
         cleared.append(step_key(step))
         return Outcome(Result.DONE)
 

@@ -324,6 +324,11 @@ class TestKeys:
                 13,
                 ("cannot be called",),
             ),
+            (
+                "phases: {read_switch: {driver: command, command: {program: x, timeout: 11s}, on_watcher_loss: stay}}",
+                13,
+                ("cannot be called", "up to 10 s"),
+            ),
             ("notify: {command: 'a \"b'}", 13, ("cannot be split",)),
             ("replicas: [db-2]", 13, ("db-2",)),
             ("replicas: {}", 13, ("neither",)),

@@ -28,18 +28,18 @@ class Surprised:
     def apply(self, step: Soak, beat: Any) -> Outcome:
         raise self._error
 
-    def observe(self, step: Soak) -> Seen:
+    def observe(self, step: Soak, beat: Any) -> Seen:
         raise self._error
 
-    def abandon(self, step: Soak) -> Outcome:
+    def abandon(self, step: Soak, beat: Any) -> Outcome:
         raise self._error
 
 
 VERBS: dict[str, Callable[[Telling[Soak]], object]] = {
     "describe": lambda driver: driver.describe(STEP),
     "apply": lambda driver: driver.apply(STEP, None),  # type: ignore[arg-type]
-    "observe": lambda driver: driver.observe(STEP),
-    "abandon": lambda driver: driver.abandon(STEP),
+    "observe": lambda driver: driver.observe(STEP, None),  # type: ignore[arg-type]
+    "abandon": lambda driver: driver.abandon(STEP, None),  # type: ignore[arg-type]
 }
 
 

@@ -189,7 +189,7 @@ def test_a_rollout_is_bound_to_a_server_that_was_seen() -> None:
     stage = Stage()
     look = stage.observer.look
     blind: Reading[ServerFacts] = Reading(0.0, unseen="the session broke")
-    stage.observer.look = lambda needs: replace(look(needs), server=blind)  # type: ignore[method-assign]
+    stage.observer.look = lambda needs, keep_going=None: replace(look(needs), server=blind)  # type: ignore[method-assign]
     with pytest.raises(Held, match="the session broke"):
         stage.commands.next("ddl")
     assert stage.store.load(stage.runbook.id) is None

@@ -95,11 +95,11 @@ class Shown:
         self.book.compare(step.kind, shown, said(self.book.server))
         return outcome
 
-    def observe(self, step: Any) -> Seen:
-        return self.driver.observe(step)
+    def observe(self, step: Any, beat: Beat) -> Seen:
+        return self.driver.observe(step, beat)
 
-    def abandon(self, step: Any) -> Outcome:
-        return self.driver.abandon(step)
+    def abandon(self, step: Any, beat: Beat) -> Outcome:
+        return self.driver.abandon(step, beat)
 
 
 def test_every_step_of_a_rollout_runs_what_it_shows(pair: Pair, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from orchestrator.model.rate import RecentRate
 from orchestrator.model.step import GhostAlter, step_key
 from orchestrator.mysql import copied
 from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.guard import Guard
 from orchestrator.mysql.look.discovery import find_replicas
 from orchestrator.mysql.quiet import ReplicaLook, stopping
 from orchestrator.mysql.session import Session
@@ -47,6 +48,7 @@ class CopyDriver:
         self._site = site
         self._tool = tool
         self._replicas = replicas
+        self._guard = Guard(site, replicas)
 
     def describe(self, step: GhostAlter) -> Sequence[str]:
         with closing(self._site.connect("look")) as session:
@@ -65,35 +67,38 @@ class CopyDriver:
             except ServerError as error:
                 raise told(error, f"while {self._tool.name} worked on {step.table}", "rollout doctor") from error
 
-    def observe(self, step: GhostAlter) -> Seen:
+    def observe(self, step: GhostAlter, beat: Beat) -> Seen:
         """Ends what still runs of ours on this machine and what the server still runs for it; then the table says it.
         A change that took effect is tidied up behind."""
+        return self._found(step, beat, drop_old=self._drops_old)
+
+    def _found(self, step: GhostAlter, beat: Beat, *, drop_old: bool) -> Seen:
         with closing(self._site.connect("look")) as session:
             try:
-                left = self._leftovers(session, step)
+                left = self._leftovers(session, step, beat)
                 if not left.settle():
                     return Seen.UNKNOWN
                 found = copy_standing(step, read_shape(session, step.table))
                 done = found.seen is Seen.PRESENT or (_only_rebuilds(step) and left.swapped())
                 if done:
-                    left.tidy(drop_old=self._drops_old and self._old_is_as_before(session, step, left))
+                    left.tidy(drop_old=drop_old and self._old_is_as_before(session, step, left))
                     return Seen.PRESENT
                 return Seen.PARTIAL if left.ours() else found.seen
             except ServerError as error:
                 raise told(error, f"while looking for what became of {step_key(step)}") from error
 
-    def abandon(self, step: GhostAlter) -> Outcome:
-        """The copy, its log and checkpoints, sockets and files go. A swap that took effect stays."""
-        seen = self.observe(step)
+    def abandon(self, step: GhostAlter, beat: Beat) -> Outcome:
+        """The copy, its log and checkpoints, sockets and files go. A swap that took effect stays, and the old table."""
+        seen = self._found(step, beat, drop_old=False)
         if seen is Seen.UNKNOWN:
             return Outcome(Result.UNKNOWN, f"nobody can say what became of {step_key(step)}")
         with closing(self._site.connect("look")) as session:
             try:
-                gone = self._leftovers(session, step).tidy(drop_old=False)
+                gone = self._leftovers(session, step, beat).tidy(drop_old=False)
             except ServerError as error:
                 raise told(error, f"while {step_key(step)} was cleared") from error
         if seen is Seen.PRESENT:
-            return Outcome(Result.DONE, f"{step_key(step)} took effect and stays")
+            return Outcome(Result.DONE, f"{step_key(step)} took effect and stays{f'; {gone}' if gone else ''}")
         return Outcome(Result.DONE, f"{step_key(step)} left nothing behind{f' ({gone})' if gone else ''}")
 
     def _apply(self, session: Session, step: GhostAlter, beat: Beat) -> Outcome:
@@ -108,10 +113,10 @@ class CopyDriver:
         except ValueError as wrong:
             seen = f"{self._tool.name} cannot be told {wrong}"
             return Outcome(Result.FAILED, seen, "clauses that mean one thing only", _OTHERWISE)
-        if refused := self._refused(session, found.left, shape):
+        if refused := self._refused(session, found.left, shape, beat):
             return refused
         mark = mark_of(change, shape)
-        left = self._leftovers(session, step)
+        left = self._leftovers(session, step, beat)
         judged = left.judge(mark, may_resume=change.gtid)
         if isinstance(judged, Outcome):
             return judged
@@ -127,11 +132,11 @@ class CopyDriver:
             stopped = self._accompany(copying, run, beat)
         except ServerError:
             run.end()
-            self._clear_quietly(step)
+            self._clear_quietly(step, beat)
             raise
         finally:
             run.end()
-        left = self._leftovers(session, step)
+        left = self._leftovers(session, step, beat)
         if not left.settle():
             return Outcome(Result.UNKNOWN, f"a statement of {self._tool.name} does not end on the server")
         figures = {"seconds": round(clock.monotonic() - began, 3), **stopped.figures}
@@ -176,10 +181,10 @@ class CopyDriver:
         change = replace(where, alter=copy_clauses(missing))
         return mark == mark_of(change, under_former_name(shape, step.table))
 
-    def _clear_quietly(self, step: GhostAlter) -> None:
+    def _clear_quietly(self, step: GhostAlter, beat: Beat) -> None:
         """A server that is gone keeps what it has until the next command, which knows it by its mark."""
         with contextlib.suppress(ServerError, RolloutError):
-            self.abandon(step)
+            self.abandon(step, beat)
 
     def _accompany(self, copying: Copying, run: CopyRun, beat: Beat) -> Outcome:
         """Beat until it ends, or has to be ended. What is told is why, in case that the table shows no change."""
@@ -223,7 +228,7 @@ class CopyDriver:
                 continue
             clock.sleep(_BEAT_EVERY_S)
 
-    def _refused(self, session: Session, step: GhostAlter, shape: Shape) -> Outcome | None:
+    def _refused(self, session: Session, step: GhostAlter, shape: Shape, beat: Beat) -> Outcome | None:
         """What no copy may be made of, found before anything is."""
         if reasons := list(copied.refusals(session, shape)):
             seen = f"{step.table} cannot have {self._tool.name}: {'; '.join(reasons)}"
@@ -231,15 +236,16 @@ class CopyDriver:
         for index in step.indexes:
             if not index.unique or any(shape.column(c) is None for c in index.columns):
                 continue
-            row = session.one(count_duplicates(step.table, index, (), self._site.tag(step_key(step))))
-            groups = int(row[0]) if row is not None else 0
-            if groups:
+            counted = self._guard.read(count_duplicates(step.table, index, (), self._site.tag(step_key(step))), beat)
+            if isinstance(counted, Outcome):
+                return counted
+            if groups := int(counted[0][0]):
                 seen = f"{groups} values are there more than once: the unique index {index.name} would lose their rows"
                 return Outcome(Result.FAILED, seen, "no duplicates", "mend these rows, then the same command again")
         return None
 
-    def _leftovers(self, session: Session, step: GhostAlter) -> Leftovers:
-        return Leftovers(self._site, self._tool, session, self._where(session, step))
+    def _leftovers(self, session: Session, step: GhostAlter, beat: Beat) -> Leftovers:
+        return Leftovers(self._site, self._tool, session, self._where(session, step), beat)
 
     def _change(self, session: Session, step: GhostAlter) -> CopyChange:
         """Raises ServerError; ValueError when the clauses cannot be told to such a tool."""

@@ -157,7 +157,7 @@ class CutOver:
         if not goes_on(signal):
             return replace(stopping(signal), figures=self.figures())
         if self._run.ended() or self._swapped():
-            self._await_end()
+            self._await_end(beat)
             return None
         self._taken_back += stall.taken_back
         if self._tries >= self._site.runbook.phases.gh_ost.cut_over_tries:
@@ -256,10 +256,11 @@ class CutOver:
         """Whether the copy is the table now; its tool may still be clearing up, or hang."""
         return copied.swapped(copied.read_left(self._session, self._shape.table, self._copying.names))
 
-    def _await_end(self) -> None:
-        """A tool whose work is done gets some seconds to go; the caller ends it when it does not."""
+    def _await_end(self, beat: Beat) -> None:
+        """A tool whose work is done gets some seconds to go, whatever a beat answers; then it is ended."""
         until = self._site.clock.monotonic() + _ENDS_WITHIN_S
         while self._run.ended() is None and self._site.clock.monotonic() < until:
+            beat(Progress(unit="", note="the table is swapped, its tool clears up"))
             self._site.clock.sleep(0.05)
         if self._run.ended() is None:
             self._run.end()

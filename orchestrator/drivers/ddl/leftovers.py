@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from orchestrator.drivers.rows.listening import Listening
 from orchestrator.model.copying import CopyChange
-from orchestrator.model.outcome import Outcome, Result
+from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.mysql import copied
 from orchestrator.mysql.copied import Kind, Left
 from orchestrator.mysql.errno import LOCK_WAIT_TIMEOUT, ServerError
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
-from orchestrator.ports import CopyTool
+from orchestrator.ports import Beat, CopyTool
 
 _SETTLES_WITHIN_S = 10.0
 _KILL_AFTER_S = 2.0
 _DROP_TRIES = 20
 _SHRINK_ROWS = 2_000
 _SMALL_BYTES = 256 * 1024 * 1024
+_BETWEEN_S = 0.02
 # The log goes last: it carries the mark by which the others are known to be ours.
 _ORDER = (Kind.NEW, Kind.SENTRY, Kind.CHECKPOINTS, Kind.LOG)
 
 
 class Leftovers:
-    """For one table. ``change`` says where and for which rollout; its clauses do not matter here. ``taken_over``: what
-    ``judge`` found of a run of ours that died, for a person; "" when nothing."""
+    """For one table. ``change`` says where and for which rollout; its clauses do not matter here. Whatever takes long
+    beats; only the emptying of an old table takes heed of the answer. ``taken_over``: what ``judge`` found of a run of
+    ours that died, for a person; "" when nothing."""
 
-    def __init__(self, site: Site, tool: CopyTool, session: Session, change: CopyChange) -> None:
+    def __init__(self, site: Site, tool: CopyTool, session: Session, change: CopyChange, beat: Beat) -> None:
         self._site = site
         self._tool = tool
         self._session = session
         self._change = change
+        self._beat = beat
         self._names = tool.tables(change.table)
         self.taken_over = ""
 
@@ -41,6 +45,7 @@ class Leftovers:
         while self._running(kill=clock.monotonic() - start > _KILL_AFTER_S):
             if clock.monotonic() - start > _SETTLES_WITHIN_S:
                 return False
+            self._beat(Progress(unit="", note="waits until the statements of the copy have left the server"))
             clock.sleep(0.05)
         return True
 
@@ -87,7 +92,9 @@ class Leftovers:
         return False
 
     def tidy(self, *, drop_old: bool) -> str:
-        """What a run of ours made is gone, but for the old table unless ``drop_old``. What became of that, in words."""
+        """What a run of ours made is gone, but for the old table unless ``drop_old``. What became of that, in words.
+
+        Whoever ends it while the old table is emptied finds that table with what is left in it."""
         left = self._left()
         if self._known(left) or not any(x.kind is not Kind.OLD for x in left):
             self._drop_all(left)
@@ -97,7 +104,10 @@ class Leftovers:
             return ""
         if not drop_old:
             return f"the old table stays: {old}"
-        self._empty(old)
+        signal = self._empty(old)
+        if signal.kind is not SignalKind.GO:
+            by_hand = copied.dropping([old.table])
+            return f"the old table {old.table} stays, partly emptied ({signal.reason}); in a quiet hour: {by_hand}"
         self._drop(old)
         return f"the old table {old.table} is gone"
 
@@ -128,6 +138,7 @@ class Leftovers:
 
     def _drop(self, left: Left) -> None:
         for last in (*[False] * _DROP_TRIES, True):
+            self._beat(Progress(unit="", note=f"drops {left.table}"))
             try:
                 copied.drop(self._session, left.table)
                 break
@@ -135,13 +146,21 @@ class Leftovers:
                 if last or error.number != LOCK_WAIT_TIMEOUT:
                     raise
 
-    def _empty(self, old: Left) -> None:
+    def _empty(self, old: Left) -> Signal:
         """A large table is emptied in small steps before it is dropped, so that neither the server nor a replica meets
-        one long moment."""
+        one long moment. It waits while checks hold, as every work on rows does; not GO: it was told to stop."""
         if old.size_bytes < _SMALL_BYTES:
-            return
-        while copied.shrink(self._session, old.table, _SHRINK_ROWS):
-            self._site.clock.sleep(0.02)
+            return GO
+        listening = Listening(self._beat, self._site.clock)
+        listening.began(f"empties the old table {old.table}", 0, old.rows_estimate)
+        while (signal := listening.go_on()).kind is SignalKind.GO:
+            began_s = listening.elapsed_s
+            rows = copied.shrink(self._session, old.table, _SHRINK_ROWS)
+            if not rows:
+                break
+            listening.worked(rows, listening.elapsed_s - began_s)
+            self._site.clock.sleep(_BETWEEN_S)
+        return signal
 
     def _held(self, seen: str) -> Outcome:
         return Outcome(

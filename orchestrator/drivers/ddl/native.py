@@ -57,7 +57,7 @@ class NativeDdlDriver:
             return self._prove(step, beat)
         if isinstance(step, CountDuplicates):
             return self._duplicates.count(step, self._tag(step), beat)
-        if isinstance(step, AddIndex) and step.index.unique and self.observe(step) is Seen.ABSENT:
+        if isinstance(step, AddIndex) and step.index.unique and self.observe(step, beat) is Seen.ABSENT:
             unique = step
             return self._duplicates.build(unique, self._tag(step), beat, lambda: self._carried(unique, beat))
         return self._carried(step, beat)
@@ -65,16 +65,16 @@ class NativeDdlDriver:
     def _carried(self, step: ExclusiveDdlStep, beat: Beat) -> Outcome:
         return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), refused, beat)
 
-    def observe(self, step: NativeDdlStep) -> Seen:
+    def observe(self, step: NativeDdlStep, beat: Beat) -> Seen:
         """A proof or a count leaves nothing on the server, so it is never found done."""
         if isinstance(step, ProveForeignKey | CountDuplicates):
-            return self._carrier.observe(self._tag(step), lambda _: Judged(Seen.ABSENT))
+            return self._carrier.observe(self._tag(step), lambda _: Judged(Seen.ABSENT), beat)
         wanted = step
-        return self._carrier.observe(self._tag(step), lambda s: self._judge(s, wanted))
+        return self._carrier.observe(self._tag(step), lambda s: self._judge(s, wanted), beat)
 
-    def abandon(self, step: NativeDdlStep) -> Outcome:
+    def abandon(self, step: NativeDdlStep, beat: Beat) -> Outcome:
         """Takes back what still runs. What took effect stays: the old application does not see it."""
-        seen = self.observe(step)
+        seen = self.observe(step, beat)
         match seen:
             case Seen.UNKNOWN:
                 return Outcome(Result.UNKNOWN, f"nobody can say what became of {step_key(step)}")
@@ -114,7 +114,9 @@ class NativeDdlDriver:
             return Outcome(
                 Result.DONE, f"every row of {step.foreign_key.name} has its parent", figures={"orphan_rows": 0.0}
             )
-        sample = self._sample(step)
+        sample = self._sample(step, beat)
+        if isinstance(sample, Outcome):
+            return sample
         return Outcome(
             Result.FAILED,
             f"{orphans} rows of {step.table} name a row of {step.foreign_key.references} that is not there"
@@ -125,15 +127,17 @@ class NativeDdlDriver:
             evidence=sample,
         )
 
-    def _sample(self, step: ProveForeignKey) -> tuple[tuple[str, ...], ...]:
-        """(key, missing parent) of some orphans."""
+    def _sample(self, step: ProveForeignKey, beat: Beat) -> tuple[tuple[str, ...], ...] | Outcome:
+        """(key, missing parent) of some orphans, or what a beat asked for meanwhile."""
         try:
-            with closing(self._site.connect("prove", 600.0)) as session:
+            with closing(self._site.connect("prove")) as session:
                 shape = read_shape(session, step.table)
-                key = shape.key if shape is not None else ()
-                rows = session.query(sample_orphans(step.table, step.foreign_key, key, self._tag(step)))
         except ServerError as error:
             raise told(error, "while rows without a parent were looked up") from error
+        key = shape.key if shape is not None else ()
+        rows = self._guard.read(sample_orphans(step.table, step.foreign_key, key, self._tag(step)), beat)
+        if isinstance(rows, Outcome):
+            return rows
         return tuple((show_key(row[: len(key)]), show_key(row[len(key) :])) for row in rows)
 
 

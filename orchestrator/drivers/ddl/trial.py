@@ -92,12 +92,12 @@ class TrialDriver:
         except ServerError as error:
             raise told(error, "while the statements were tried on the scratch copy") from error
 
-    def observe(self, step: TryDdl) -> Seen:
+    def observe(self, step: TryDdl, beat: Beat) -> Seen:
         """A trial leaves nothing; what a crash left of it is removed here."""
         remove_family_copy(self._site)
         return Seen.ABSENT
 
-    def abandon(self, step: TryDdl) -> Outcome:
+    def abandon(self, step: TryDdl, beat: Beat) -> Outcome:
         remove_family_copy(self._site)
         return Outcome(Result.DONE, "the scratch copy is gone")
 

@@ -48,7 +48,9 @@ class Duplicates:
             return Outcome(
                 Result.DONE, f"no two rows are alike in {step.index.name}; {_rule(step.index)}", figures=figures
             )
-        sample = self._sample(step, tag)
+        sample = self._sample(step, tag, beat)
+        if isinstance(sample, Outcome):
+            return sample
         shown = "; ".join(f"{n} rows with ({value}), keys {low} … {high}" for n, value, low, high in sample)
         return Outcome(
             Result.FAILED,
@@ -82,14 +84,16 @@ class Duplicates:
             figures=outcome.figures,
         )
 
-    def _sample(self, step: CountDuplicates, tag: str) -> tuple[tuple[str, ...], ...]:
+    def _sample(self, step: CountDuplicates, tag: str, beat: Beat) -> tuple[tuple[str, ...], ...] | Outcome:
         try:
-            with closing(self._site.connect("count", 600.0)) as session:
+            with closing(self._site.connect("count")) as session:
                 shape = read_shape(session, step.table)
-                key = shape.key if shape is not None else ()
-                rows = session.query(sample_duplicates(step.table, step.index, step.absent, key, tag))
         except ServerError as error:
             raise told(error, "while duplicate rows were looked up") from error
+        key = shape.key if shape is not None else ()
+        rows = self._guard.read(sample_duplicates(step.table, step.index, step.absent, key, tag), beat)
+        if isinstance(rows, Outcome):
+            return rows
         return tuple((str(n), _text(value), _text(low), _text(high)) for n, value, low, high in rows)
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from orchestrator.errors import CannotSay, Held, RolloutError
 from orchestrator.model.facts import Facts, FlagFacts, Need, Reading
 from orchestrator.mysql.observer import MysqlObserver
-from orchestrator.ports import Clock, Flags
+from orchestrator.ports import Clock, Flags, KeepGoing
 
 # new_writes, percent of readers.
 Shown = tuple[bool, int]
@@ -160,8 +160,8 @@ class BoardObserver:
     def close(self) -> None:
         self._observer.close()
 
-    def look(self, needs: frozenset[Need]) -> Facts:
-        facts = self._observer.look(needs)
+    def look(self, needs: frozenset[Need], keep_going: KeepGoing = lambda _: True) -> Facts:
+        facts = self._observer.look(needs, keep_going)
         if self._board is None or facts.flag is None or facts.flag.value is None:
             return facts
         try:

@@ -8,7 +8,7 @@ from functools import partial
 
 from orchestrator.command import CommandFailed, run_command
 from orchestrator.drivers.reads.prometheus import PrometheusProbe
-from orchestrator.model.facts import DriftFacts, MirrorFacts, Need, Reading
+from orchestrator.model.facts import DriftFacts, Facts, MirrorFacts, Need, Reading
 from orchestrator.model.gate import GateRun
 from orchestrator.model.outcome import Progress
 from orchestrator.model.runbook import OWN_GATES, PASSES, GateSpec
@@ -24,15 +24,15 @@ _GRACE_S = 2.0
 
 
 class Gates:
-    """Implements ports.GateRunner. ``observer`` makes one whose scans go on as long as they are told to. Each gate of
-    ours has one of its own: they look at the same time, beside each other and beside the checks."""
+    """Implements ports.GateRunner. ``observer`` makes one. Each gate of ours has one of its own: they look at the same
+    time, beside each other and beside the checks."""
 
-    def __init__(self, site: Site, observer: Callable[[Callable[[Progress], bool]], MysqlObserver]) -> None:
+    def __init__(self, site: Site, observer: Callable[[], MysqlObserver]) -> None:
         self._runbook = site.runbook
         self._sql = NumberProbe(site)
         self._prometheus = PrometheusProbe(site.runbook.prometheus)
         self._ended = threading.Event()
-        self._observers = {kind: observer(partial(self._goes_on, kind)) for kind in OWN_GATES}
+        self._observers = {kind: observer() for kind in OWN_GATES}
         self._rows = dict.fromkeys(OWN_GATES, 0)
         self._threads: dict[str, threading.Thread] = {}
         self._clock = site.clock
@@ -88,11 +88,11 @@ class Gates:
     def _asked(self, gate: GateSpec, question: str) -> float | str:
         match gate.kind:
             case "drift":
-                return _counted(self._observers["drift"].look(frozenset({Need.DRIFT})).drift)
+                return _counted(self._look("drift", Need.DRIFT).drift)
             case "invariants":
-                return _counted(self._observers["invariants"].look(frozenset({Need.INVARIANTS})).invariants)
+                return _counted(self._look("invariants", Need.INVARIANTS).invariants)
             case "mirror":
-                return _missed(self._observers["mirror"].look(frozenset({Need.MIRROR})).mirror)
+                return _missed(self._look("mirror", Need.MIRROR).mirror)
             case "sql":
                 return self._sql.read(question, gate.timeout_s)
             case "prometheus":
@@ -101,6 +101,9 @@ class Gates:
                 return _run(gate, question)
             case _:
                 return f"there is no gate of kind {gate.kind}"
+
+    def _look(self, kind: str, need: Need) -> Facts:
+        return self._observers[kind].look(frozenset({need}), partial(self._goes_on, kind))
 
     def tried(self) -> tuple[Verdict, ...]:
         """Each gate of the runbook, sampled once: its present value against its limit, before anybody relies on it.

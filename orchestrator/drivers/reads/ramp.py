@@ -94,14 +94,14 @@ class RampDriver:
                 self._flags.keep(beat.epoch, 100)
                 return Outcome(Result.DONE, "the flag row stays at 100 %, never expiring, until rollout purge")
 
-    def observe(self, step: ReadsStep) -> Seen:
+    def observe(self, step: ReadsStep, beat: Beat) -> Seen:
         """Everything here may be done again; a percent step must be held again, so it is never found done."""
         if isinstance(step, LowerFlags):
             flag = self._flags.read()
             return Seen.ABSENT if flag.raised else Seen.PRESENT
         return Seen.ABSENT
 
-    def abandon(self, step: ReadsStep) -> Outcome:
+    def abandon(self, step: ReadsStep, beat: Beat) -> Outcome:
         if isinstance(step, OpenWrites | SetPercent | KeepFlags):
             self._flags.lower(None)
             return Outcome(Result.DONE, "readers are at 0 %, new_writes is closed")

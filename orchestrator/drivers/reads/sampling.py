@@ -9,6 +9,8 @@ from orchestrator.model.runbook import GateSpec
 from orchestrator.ports import Clock, GateRunner, Sampling
 
 _POLL_S = 0.02
+# A beat does not come while the first samples are awaited: a gate without one by then holds for a while.
+_FIRST_S = 10.0
 
 
 class Samples:
@@ -22,8 +24,8 @@ class Samples:
         self._running: dict[str, Sampling] = {}
 
     def latest(self) -> tuple[GateSample, ...]:
-        """The last sample of each gate. The first question waits for the first samples, as long as a gate may take."""
-        until = self._clock.monotonic() + max((g.timeout_s for g in self._gates), default=0.0) + 1.0
+        """The last sample of each gate. The first question waits for the first samples, ten seconds at most."""
+        until = self._clock.monotonic() + min(_FIRST_S, max((g.timeout_s for g in self._gates), default=0.0) + 1.0)
         first = not self._last
         while True:
             for gate in self._gates:

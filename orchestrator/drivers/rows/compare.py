@@ -110,11 +110,11 @@ class CompareDriver:
             except ServerError as error:
                 raise told(error, f"comparing {step.table}") from error
 
-    def observe(self, step: Compare) -> Seen:
+    def observe(self, step: Compare, beat: Beat) -> Seen:
         """A comparison is done by whoever saw its end, else again; a clean one goes on where it was."""
         return Seen.ABSENT
 
-    def abandon(self, step: Compare) -> Outcome:
+    def abandon(self, step: Compare, beat: Beat) -> Outcome:
         return Outcome(Result.DONE, "nothing to clear: a comparison changes no row")
 
     def _compared(self, session: Session, step: Compare, listening: Listening) -> Outcome:

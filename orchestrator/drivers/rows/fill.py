@@ -102,7 +102,7 @@ class FillDriver:
             except Halt as halt:
                 return halt.outcome
 
-    def observe(self, step: Fill) -> Seen:
+    def observe(self, step: Fill, beat: Beat) -> Seen:
         """By the position rows. A sweep is never found done: rows may have moved, and another pass is harmless."""
         with self._session(step) as session:
             position = self._position(session, step)
@@ -110,7 +110,7 @@ class FillDriver:
             return Seen.ABSENT
         return Seen.PRESENT if position.done and step.pass_name == "backfill" else Seen.PARTIAL
 
-    def abandon(self, step: Fill) -> Outcome:
+    def abandon(self, step: Fill, beat: Beat) -> Outcome:
         return Outcome(Result.DONE, "nothing to clear: a batch is whole or absent, and the position is stored")
 
     def _backfill(self, step: Fill, work: Work, listening: Listening) -> Outcome:

@@ -45,7 +45,7 @@ class FlagMirrorDriver:
         signal = beat(Progress())
         if not goes_on(signal):
             return stopped_by(signal)
-        if self.observe(step) is Seen.PRESENT:
+        if self.observe(step, beat) is Seen.PRESENT:
             return Outcome(Result.DONE, "was there already")
         if isinstance(step, RaiseDoubleWrites):
             self._flags.raise_double_writes(beat.epoch)
@@ -53,11 +53,11 @@ class FlagMirrorDriver:
         self._flags.lower_double_writes(beat.epoch)
         return Outcome(Result.DONE, "double_writes is lowered: the applications write one column")
 
-    def observe(self, step: FlagMirrorStep) -> Seen:
+    def observe(self, step: FlagMirrorStep, beat: Beat) -> Seen:
         raised = self._flags.read().double_writes
         return Seen.PRESENT if raised is isinstance(step, RaiseDoubleWrites) else Seen.ABSENT
 
-    def abandon(self, step: FlagMirrorStep) -> Outcome:
+    def abandon(self, step: FlagMirrorStep, beat: Beat) -> Outcome:
         """A flag that was raised without being recorded goes down; one that was being lowered is left as it is."""
         if isinstance(step, RaiseDoubleWrites):
             self._flags.lower_double_writes(None)
@@ -91,10 +91,10 @@ class DoubleWriteProof:
         except (ServerError, ServerUnreachable) as error:
             return Outcome(Result.HELD, f"cannot be seen: {error}", "a server that shows its statements")
 
-    def observe(self, step: ProveDoubleWrites) -> Seen:
+    def observe(self, step: ProveDoubleWrites, beat: Beat) -> Seen:
         return Seen.ABSENT
 
-    def abandon(self, step: ProveDoubleWrites) -> Outcome:
+    def abandon(self, step: ProveDoubleWrites, beat: Beat) -> Outcome:
         return Outcome(Result.DONE, "nothing is half done")
 
     def _proven(self, step: ProveDoubleWrites, beat: Beat, session: Session) -> Outcome:

@@ -61,12 +61,12 @@ class MirrorTrialDriver:
         except ServerError as error:
             raise told(error, "while the mirror was tried on scratch copies") from error
 
-    def observe(self, step: TryMirror) -> Seen:
+    def observe(self, step: TryMirror, beat: Beat) -> Seen:
         """A trial leaves nothing; what a crash left of it is removed here."""
         remove_family_copy(self._site)
         return Seen.ABSENT
 
-    def abandon(self, step: TryMirror) -> Outcome:
+    def abandon(self, step: TryMirror, beat: Beat) -> Outcome:
         remove_family_copy(self._site)
         return Outcome(Result.DONE, "the scratch copies are gone")
 

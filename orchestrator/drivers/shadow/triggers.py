@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Literal
 
 from orchestrator.model.facts import Part, Presence, Shape
-from orchestrator.model.outcome import GO, Outcome, Progress, Result, Seen, Signal
+from orchestrator.model.outcome import Outcome, Result, Seen
 from orchestrator.model.step import InstallTrigger, RemoveMirror, TriggerStep, step_key
 from orchestrator.mysql.carry import Carrier, Judged
 from orchestrator.mysql.errno import ServerError
@@ -55,18 +55,18 @@ class TriggerDriver:
     def apply(self, step: TriggerStep, beat: Beat) -> Outcome:
         return self._carrier.apply(self._tag(step), lambda s: self._judge(s, step), _refused, beat)
 
-    def observe(self, step: TriggerStep) -> Seen:
-        return self._carrier.observe(self._tag(step), lambda s: self._judge(s, step))
+    def observe(self, step: TriggerStep, beat: Beat) -> Seen:
+        return self._carrier.observe(self._tag(step), lambda s: self._judge(s, step), beat)
 
-    def abandon(self, step: TriggerStep) -> Outcome:
+    def abandon(self, step: TriggerStep, beat: Beat) -> Outcome:
         """A trigger that went up without being recorded comes down; a mirror that was coming down is left as it is."""
-        seen = self.observe(step)
+        seen = self.observe(step, beat)
         if seen is Seen.UNKNOWN:
             return Outcome(Result.UNKNOWN, f"nobody can say what became of {step_key(step)}")
         if isinstance(step, RemoveMirror) or seen is Seen.ABSENT:
             return Outcome(Result.DONE, f"{step_key(step)} runs no more; of the mirror stands what stood: {seen.value}")
         work = self._drop(step, step.event)
-        gone = self._carrier.apply(work.tag, lambda s: self._judge_gone(s, step), _refused, _Unheard())
+        gone = self._carrier.apply(work.tag, lambda s: self._judge_gone(s, step), _refused, beat)
         note = f"{trigger_name(self._site.runbook.id, step.event)} is gone" if gone.result is Result.DONE else gone.note
         return Outcome(gone.result, note, gone.expected, gone.next, gone.figures)
 
@@ -128,15 +128,6 @@ class TriggerDriver:
 
     def _tag(self, step: TriggerStep) -> str:
         return self._site.tag(step_key(step))
-
-
-class _Unheard:
-    """The beat of work that nobody may stop: clearing up after an abort."""
-
-    epoch = 0
-
-    def __call__(self, progress: Progress) -> Signal:
-        return GO
 
 
 def _refused(error: ServerError) -> Outcome:
