@@ -19,7 +19,18 @@ from orchestrator.errors import Held, UsageError
 from orchestrator.model.advice import again
 from orchestrator.model.facts import Facts
 from orchestrator.model.outcome import Result
-from orchestrator.model.state import FORWARD, GOES_BACK, ROLLBACK, Ask, EventKind, Record, Request, State
+from orchestrator.model.state import (
+    FORWARD,
+    GOES_BACK,
+    REMOVED,
+    REMOVING,
+    ROLLBACK,
+    Ask,
+    EventKind,
+    Record,
+    Request,
+    State,
+)
 from orchestrator.model.step import Quiet
 from orchestrator.ports import Lease, Phase
 
@@ -205,7 +216,9 @@ class Commands:
         if record.phase in GOES_BACK:
             record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
             note = f"readers are at 0 %; {note}"
-        record = replace(record, intent=None, done_steps=())
+        # That we are taking the mirror down is kept: what is missing of it is not lost, and finish goes on.
+        kept = tuple(k for k in record.done_steps if k in (REMOVING, REMOVED))
+        record = replace(record, intent=None, done_steps=kept)
         return self._engine.record(record, EventKind.ABORTED, f"aborted by {self._p.who}: {note}", reason=reason)
 
     def purge(self) -> str:

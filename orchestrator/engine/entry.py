@@ -15,7 +15,18 @@ from orchestrator.model.facts import Facts, Need
 from orchestrator.model.outcome import Outcome
 from orchestrator.model.shape_diff import compare_shape
 from orchestrator.model.source_drift import read_by_mappings, source_changes
-from orchestrator.model.state import FINISH, FORWARD, GOES_BACK, REMOVING, ROLLBACK, Event, EventKind, Record, State
+from orchestrator.model.state import (
+    FINISH,
+    FORWARD,
+    GOES_BACK,
+    REMOVED,
+    REMOVING,
+    ROLLBACK,
+    Event,
+    EventKind,
+    Record,
+    State,
+)
 from orchestrator.model.step import InstallTrigger, RaiseDoubleWrites, Step, StepClass
 from orchestrator.model.verdict import Problem, ProblemKind
 from orchestrator.ports import Lease, Phase
@@ -225,7 +236,7 @@ def resumed(record: Record, phase: str, last_percent: int) -> Record:
     elif interrupted and phase == ROLLBACK:
         kept = tuple(k for k in record.done_steps if k == REMOVING)
     elif interrupted and phase == "finish":
-        kept = tuple(k for k in record.done_steps if k in (REMOVING, "remove-mirror"))
+        kept = tuple(k for k in record.done_steps if k in (REMOVING, REMOVED))
     fresh_walk = phase in ("backfill", "shadow-write") and not interrupted
     done = record.done
     if phase == ROLLBACK:

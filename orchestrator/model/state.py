@@ -112,7 +112,7 @@ EDGES: tuple[Edge, ...] = _edges()
 _TABLE = {(edge.before, edge.kind): edge for edge in EDGES}
 _MIRRORING = ("install-trigger", "raise-double-writes")
 # Among the steps that took effect from the moment in which the mirror's removal is meant: it goes in parts.
-REMOVING = "remove-mirror:begun"
+REMOVING, REMOVED = "remove-mirror:begun", "remove-mirror"
 QUIET_KINDS = frozenset({EventKind.INTENDED, EventKind.HELD, EventKind.STUCK})
 # While nothing but these comes, what is held goes on being held.
 _NO_STEP = QUIET_KINDS | {EventKind.STARTED, EventKind.SETTINGS_CHANGED}
@@ -220,7 +220,7 @@ class Record(Value, frozen=True):
     @property
     def mirror_goes(self) -> bool:
         """A step of ours takes the mirror down, or has: what is missing of it is not lost."""
-        return not {REMOVING, "remove-mirror"}.isdisjoint(self.done_steps)
+        return not {REMOVING, REMOVED}.isdisjoint(self.done_steps)
 
     @property
     def truth(self) -> Truth:

@@ -128,6 +128,19 @@ def test_what_was_cut_while_the_mirror_went_in_parts_is_ended_by_the_same_comman
     assert stage.driver.applied.count("compare:drift") == compared + (0 if gone else 1)
 
 
+@pytest.mark.parametrize("gone", [{"insert"}, {"insert", "update"}])
+def test_a_finish_that_is_aborted_while_the_mirror_went_in_parts_goes_on(gone: set[str]) -> None:
+    """Found by make zombies: the abort forgot that the mirror went, and shadow-write was to be done again."""
+    stage = Stage()
+    for phase in FORWARD:
+        stage.commands.next(phase)
+    died_at(stage, "before remove-mirror", stage.commands.finish, False, ())
+    stage.world.mirror -= gone
+    stage.commands.abort()
+    stage.commands.finish(False, ())
+    assert (stage.record.state, stage.world.mirror) == (State.FINISHED, set())
+
+
 def test_a_mirror_that_somebody_took_down_during_finish_is_lost_all_the_same() -> None:
     stage = Stage()
     for phase in FORWARD:
