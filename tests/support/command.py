@@ -150,10 +150,18 @@ class Ground:
 
 @contextmanager
 def ground(
-    pair: Pair, name: str, folder: Path, *, rows: int = 300, seed: int = 1, wait_s: float = 1.0
+    pair: Pair,
+    name: str,
+    folder: Path,
+    *,
+    rows: int = 300,
+    seed: int = 1,
+    wait_s: float = 1.0,
+    flagd: Path | None = None,
 ) -> Iterator[Ground]:
-    """The shipped runbook's table with data, and its runbook with short waits; all gone afterwards."""
-    runbook = write_short_copy(runbooks_folder() / f"{name}.yaml", folder / f"{name}.yaml", wait_s)
+    """The shipped runbook's table with data, and its runbook with short waits; all gone afterwards. ``flagd``:
+    applications ask that file where to read."""
+    runbook = write_short_copy(runbooks_folder() / f"{name}.yaml", folder / f"{name}.yaml", wait_s, flagd)
     schema = runbook.table.schema
     script(pair.primary, f"DROP DATABASE IF EXISTS `{schema}`; DROP DATABASE IF EXISTS _rollout")
     try:

@@ -40,8 +40,7 @@ _counted = get_context("fork").Value("q", 0)
 
 def lives(seeds: Sequence[int], most: Most) -> Tally:
     """The light weight, on a pair of its own, until there were so many deaths or the seeds are used up."""
-    longest = dict[tuple[str, str], int]()
-    return _through(seeds, most, lambda pair, seed, tally: Life(pair, seed, tally, longest).live())
+    return _through(seeds, most, lambda pair, seed, tally: Life(pair, seed, tally).live())
 
 
 def storms(seeds: Sequence[int], most: Most) -> Tally:
@@ -51,8 +50,7 @@ def storms(seeds: Sequence[int], most: Most) -> Tally:
 
 def zombies(seeds: Sequence[int], most: Most) -> Tally:
     """Sleepers that wake when somebody else has done their work."""
-    longest = dict[tuple[str, str], int]()
-    return _through(seeds, most, lambda pair, seed, tally: Race(pair, seed, tally, longest).live())
+    return _through(seeds, most, lambda pair, seed, tally: Race(pair, seed, tally).live())
 
 
 def _through(seeds: Sequence[int], most: Most, one: Callable[[Pair, int, Tally], None]) -> Tally:

@@ -9,11 +9,12 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from orchestrator.app.wiring import App, Surroundings, build
+from orchestrator.engine import commands
 from orchestrator.engine.walk import Paused
 from orchestrator.errors import Exit, RolloutError
 from orchestrator.model.runbook import Runbook
@@ -31,13 +32,13 @@ _MOST_SAID, _MOST_STRUCK = 8_000, 1_000
 
 @dataclass(frozen=True)
 class Attempt:
-    """``code``: the exit code of the command, DIED when the blow ended it. ``statements``: how many were sent, and
-    ``sessions``: by which connections; ``struck``: the statement at the moment, "" when the command was over before
+    """``code``: the exit code of the command, DIED when the blow ended it. ``statements``: how many each sender sent,
+    and ``sessions``: by which connections; ``struck``: the statement at the moment, "" when the command was over before
     it."""
 
     code: int
     said: str
-    statements: int
+    statements: Mapping[str, int]
     struck: str
     sessions: Collection[int] = ()
 
@@ -93,7 +94,7 @@ class Child:
         code = os.waitstatus_to_exitcode(self._waited() if self._status is None else self._status)
         with os.fdopen(self._reading, encoding="utf-8") as pipe:
             told = pipe.read()
-        return Attempt(**json.loads(told)) if told else Attempt(code, "it said nothing", 0, "")
+        return Attempt(**json.loads(told)) if told else Attempt(code, "it said nothing", {}, "")
 
     def over(self) -> bool:
         """Whether it has ended by now."""
@@ -143,13 +144,15 @@ def _child(
     def tell(code: int, said: str) -> None:
         once.acquire()  # and kept: one account of one end
         # A pipe that nobody reads before the end holds 64 KiB, and a record that is saved may be longer.
-        told = Attempt(code, said[-_MOST_SAID:], blow.statements, blow.struck[:_MOST_STRUCK], [*blow.sessions])
+        statements = {sender.value: number for sender, number in blow.statements.items()}
+        told = Attempt(code, said[-_MOST_SAID:], statements, blow.struck[:_MOST_STRUCK], [*blow.sessions])
         words = asdict(told)
         os.write(writing, json.dumps(words).encode())
 
     blow = Blow(moment, lambda statement: tell(DIED, statement))
     if times is not None:
         place.LeaseTimes = lambda: times  # type: ignore[assignment,misc]  # the store asks for them here
+        commands.FENCED_HOLDER_GOES_S = times.dead_s  # type: ignore[attr-defined]  # and an abort here
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     try:
         app = build(runbook, settings, Surroundings(Silent()))

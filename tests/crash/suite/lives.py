@@ -2,13 +2,14 @@
 
 A life is a seeded sequence of moves (the next stage, a rollback to some stage, finish, purge); each move is typed again
 until it is through, and most times it dies on the way. No application writes, so every old value must stay as it was.
+Each move and each moment is drawn from the seed and its place in the life, so a life that is lived again is the same.
 """
 
 from __future__ import annotations
 
 import tempfile
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 
@@ -19,9 +20,18 @@ from orchestrator.model.state import FORWARD, Record, State
 from orchestrator.mysql.clock import SystemClock
 from orchestrator.sandbox.pair import Pair
 from orchestrator.store.mysql import MysqlStore
-from tests.crash.suite.attempt import Attempt, Verb, attempt
-from tests.crash.suite.mortal import Edge, Moment, Victim
-from tests.crash.suite.oracles import after_a_death, at_the_end, attended, old_values
+from tests.crash.suite.attempt import Attempt, attempt
+from tests.crash.suite.mortal import Edge, Moment, Sender, Victim
+from tests.crash.suite.moves import Move, typed, verb
+from tests.crash.suite.oracles import (
+    Attended,
+    after_a_death,
+    at_the_end,
+    attended,
+    nothing_is_kept,
+    old_values,
+    tells_what_came,
+)
 from tests.crash.suite.tally import Tally
 from tests.support.command import Ground, ground
 from tests.support.state import settings_of
@@ -39,105 +49,91 @@ _MAY_END = {
 }
 
 
-@dataclass(frozen=True)
-class Move:
-    """``kind`` is next, rollback, finish or purge; ``stage`` what next does or rollback keeps."""
-
-    kind: str
-    stage: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.stage if self.kind == "next" else self.kind
-
-    def verb(self) -> Verb:
-        def said(app: App) -> str:
-            match self.kind:
-                case "next":
-                    ended = app.commands.next(self.stage)
-                case "rollback":
-                    ended = app.commands.rollback(self.stage, ())
-                case "finish":
-                    ended = app.commands.finish(True, ())
-                case _:
-                    ended = app.commands.purge()
-            return ended if isinstance(ended, str) else ended.note
-
-        return said
-
-
 class Life:
     """One seeded rollout from its first command to its purge; each of its commands dies so often at most."""
 
     MOST_DEATHS = 5
 
-    def __init__(self, pair: Pair, seed: int, tally: Tally, longest: dict[tuple[str, str], int]) -> None:
+    def __init__(self, pair: Pair, seed: int, tally: Tally) -> None:
         self._pair = pair
         self._seed = seed
-        self._rng = Random(seed)
         self._tally = tally
-        self._longest = longest
-        self._name = self._rng.choices(_RUNBOOKS, _WEIGHTS)[0]
+        rng = self._drawn_for("ground")
+        self._name = rng.choices(_RUNBOOKS, _WEIGHTS)[0]
+        self._shadow = rng.choices(("triggers", "flag"), (3, 1))[0]
+        self._flagd = rng.random() < 0.2
 
     def live(self) -> None:
-        with (
-            tempfile.TemporaryDirectory(prefix="rollout-life-") as folder,
-            ground(self._pair, self._name, Path(folder), rows=_ROWS, seed=self._seed, wait_s=0.2) as seeded,
-            attended(seeded) as here,
-        ):
+        with tempfile.TemporaryDirectory(prefix="rollout-life-") as folder, self._ground(Path(folder)) as here:
             self._tally.lives += 1
-            untouched = old_values(here)
+            untouched, told = old_values(here), tuple[str, ...]()
             for number in range(_MOVES + len(FORWARD) + 1):
-                record = self._record(here)
-                move = self._drawn(record, hurry=number >= _MOVES)
-                if not self._moved(here, move, untouched):
+                move = self._next(number, self._record(here))
+                came = self._moved(here, number, move, untouched)
+                if came is None:
                     return
-                self._judge(move, self._arrived(here, move))
-                if move.kind in ("finish", "purge") or (move.kind == "rollback" and not move.stage):
-                    self._judge(move, at_the_end(here, self._record(here)))
-                if move.kind == "purge":
+                if not came:
+                    continue
+                record, last = self._record(here), came[-1]
+                told = typed(told, came, record.phase if record else "")
+                self._judge(last, self._arrived(here, last, record) + tells_what_came(here, record, told))
+                if last.kind == "finish" or last.all_the_way:
+                    self._judge(last, at_the_end(here, record))
+                if last.kind == "purge":
+                    self._judge(last, at_the_end(here, None) + nothing_is_kept(here))
                     return
 
-    def _drawn(self, record: Record | None, *, hurry: bool) -> Move:
+    @contextmanager
+    def _ground(self, folder: Path) -> Iterator[Attended]:
+        flagd = folder / "flags.json" if self._flagd else None
+        with (
+            ground(self._pair, self._name, folder, rows=_ROWS, seed=self._seed, wait_s=0.2, flagd=flagd) as plain,
+            attended(plain.mirrored_by(self._shadow) if self._shadow == "flag" else plain) as here,
+        ):
+            yield here
+
+    def _drawn_for(self, *of: object) -> Random:
+        """What is drawn there hangs on the seed alone, and not on how often something else was drawn before."""
+        return Random(" ".join(str(word) for word in (self._seed, *of)))
+
+    def _next(self, number: int, record: Record | None) -> Move:
+        rng = self._drawn_for("move", number)
         if record is None or not record.revision:
             return Move("next", FORWARD[0])
         if record.state is State.FINISHED:
             return Move("purge")
-        if record.done and not hurry and self._rng.random() < 0.2:
-            return Move("rollback", self._rng.choice(("", *record.done[:-1])))
+        if record.state is State.ROLLED_BACK and set(record.done) <= {FORWARD[0]} and rng.random() < 0.2:
+            return Move("purge")
+        if record.done and number < _MOVES and rng.random() < 0.2:
+            return Move("rollback", rng.choice(("", *record.done[:-1])))
         return Move("next", record.next_phase) if record.next_phase else Move("finish")
 
-    def _moved(self, here: Ground, move: Move, untouched: str) -> bool:
-        """Type the command until it is through. False: it never was, and that is a finding."""
+    def _moved(self, here: Ground, number: int, move: Move, untouched: str) -> Sequence[Move] | None:
+        """Type the command until it is through; what came through, in order. None: it never was, which is a finding."""
         deaths = 0
-        for _ in range(_MOST_TRIES):
-            moment = self._moment(move) if deaths < self.MOST_DEATHS and self._rng.random() < 0.85 else None
+        for tries in range(_MOST_TRIES):
+            rng = self._drawn_for("moment", number, tries)
+            moment = self._moment(rng, move) if deaths < self.MOST_DEATHS and rng.random() < 0.85 else None
             try:
-                tried = attempt(here.runbook, settings_of(self._pair.primary), move.verb(), moment)
+                tried = attempt(here.runbook, settings_of(self._pair.primary), verb((move,)), moment)
             except AssertionError as error:
                 self._judge(move, [str(error)], moment)
-                return False
+                return None
             self._tally.tries += 1
             if moment is not None and tried.struck:
                 deaths += 1
-                self._tally.deaths[(move.name, f"{moment.victim.value} {moment.edge.value}")] += 1
+                self._tally.struck(move.name, moment, tried.struck)
             self._judge(move, self._ended(tried, moment) + after_a_death(here, untouched), moment, tried)
             if not tried.died and tried.code == Exit.DONE:
-                if moment is None or not tried.struck:
-                    key = (self._name, move.name)
-                    self._longest[key] = max(self._longest.get(key, 0), tried.statements)
-                return True
+                return (move,)
         last = f"{tried.code} {tried.said}"
         self._judge(move, [f"it was not through after {_MOST_TRIES} tries; the last ended with {last}"])
-        return False
+        return None
 
-    def _moment(self, move: Move) -> Moment:
-        most = self._longest.get((self._name, move.name), 150)
-        return Moment(
-            self._rng.choices((Victim.TOOL, Victim.CONNECTION), (3, 1))[0],
-            self._rng.choice(tuple(Edge)),
-            self._rng.randint(1, most),
-        )
+    def _moment(self, rng: Random, move: Move) -> Moment:
+        victim, edge = rng.choices((Victim.TOOL, Victim.CONNECTION), (3, 1))[0], rng.choice(tuple(Edge))
+        sender = rng.choices(tuple(Sender), (5, 1))[0]
+        return Moment(victim, edge, rng.randint(1, move.most(sender, self._name, self._shadow)), sender)
 
     def _ended(self, tried: Attempt, moment: Moment | None) -> list[str]:
         """How it may end: after a cut connection also by saying so. What an earlier blow left is only waited for."""
@@ -146,11 +142,14 @@ class Life:
         victim = moment.victim if moment is not None and tried.struck else Victim.TOOL
         return [] if tried.code in _MAY_END[victim] else [f"it ended with {tried.code}: {tried.said}"]
 
-    def _arrived(self, here: Ground, move: Move) -> list[str]:
+    def _arrived(self, here: Ground, move: Move, record: Record | None) -> list[str]:
         """The record says what was asked for, and every row holds what it should."""
-        record = self._record(here)
         if record is None:
             return [] if move.kind == "purge" else ["there is no record"]
+        if move.kind == "purge":
+            return [f"the record is there: {record.state.value}"]
+        if move.kind == "abort" and (record.state is State.RUNNING or record.intent is not None):
+            return [f"something is half done: {record.state.value}, {record.intent}"]
         if move.kind == "next" and move.stage not in record.done:
             return [f"{move.stage} is not done: {record.state.value}, done {record.done}"]
         keeps = here.runbook.phases.rollback_ddl is RollbackDdl.KEEP

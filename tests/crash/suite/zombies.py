@@ -1,26 +1,35 @@
-"""A command that stood still, or whose way to the server did, while somebody else did its work goes on: it commits
+"""A command that stood still, or whose way to the server did, while somebody else took over goes on: it commits
 nothing, and says so.
 
 What it may do is judged by the server's binary log: no commit by any of its connections after the first one of whoever
-took over, which raises the epoch.
+took over, which raises the epoch. What it may say is judged by what it and the other did: see ``_said``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from random import Random
 
 import pymysql
 from msgspec.structs import replace
 
 from orchestrator.errors import Exit
+from orchestrator.model.state import Event, Record, State
+from orchestrator.mysql.clock import SystemClock
+from orchestrator.store.mysql import MysqlStore
 from orchestrator.store.place import LeaseTimes
 from tests.crash.suite.attempt import Attempt, Child
 from tests.crash.suite.commits import Commit, committed, mark
-from tests.crash.suite.lives import Life, Move
-from tests.crash.suite.mortal import Edge, Moment, Victim
+from tests.crash.suite.lives import Life
+from tests.crash.suite.mortal import Victim
+from tests.crash.suite.moves import Move, ends, verb
 from tests.crash.suite.oracles import after_a_death
 from tests.crash.suite.wire import wire
 from tests.support.command import Ground
@@ -33,53 +42,130 @@ _SLEEPER = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, silence_s=1.0, dead_s=1.5, 
 _HEIR = LeaseTimes(heartbeat_s=0.05, renew_s=0.1, dead_s=1.5)
 _TAKES_OVER_WITHIN_S = 60.0
 _MOST_OVERLAP_S = 1.5
-_MAY_SAY = {
-    Victim.SLEEPER: {Exit.HELD, Exit.CANNOT_SAY, Exit.DONE},
-    # Who is cut off for long enough says that the server cannot be reached.
-    Victim.WIRE: {Exit.HELD, Exit.CANNOT_SAY, Exit.DONE, Exit.UNREACHABLE},
-}
+_VICTIMS = (Victim.SLEEPER, Victim.WIRE, Victim.LOSS)
+# With which words a command says that it is not the holder any more.
+_LOST = re.compile(r"the lease of .* was lost|we act under epoch|is being worked on by|else moved this rollout")
+_NOTHING_BEGUN = re.compile(r"nothing was begun")
+_ABORTED = re.compile(r"abort")
+
+
+@dataclass(frozen=True)
+class Woken:
+    """What the sleeper did. ``over``: it had ended before it, or its way, went on. ``through``: the server shows that
+    its work was done, and by itself."""
+
+    move: Move
+    tried: Attempt
+    over: bool
+    through: bool
 
 
 class Race(Life):
-    """A life in which each command falls asleep, or is cut off, at a seeded moment. Another does the work; the first
-    goes on in the middle of that, or after it."""
+    """A life in which each command falls asleep, or is cut off, at a seeded moment. Another takes over, with the same
+    command or another; the first goes on in the middle of that, or after it."""
 
     MOST_DEATHS = 0
 
-    def _moved(self, here: Ground, move: Move, untouched: str) -> bool:
+    def _moved(self, here: Ground, number: int, move: Move, untouched: str) -> Sequence[Move] | None:
         settings = settings_of(self._pair.primary)
+        rng = self._drawn_for("race", number)
         with wire(self._pair.primary) as way:
-            victim, edge = self._rng.choice((Victim.SLEEPER, Victim.WIRE)), self._rng.choice(tuple(Edge))
-            moment = Moment(victim, edge, self._moment(move).statement, way.pid)
-            near = replace(settings, port=way.port) if victim is Victim.WIRE else settings
-            sleeper = Child(here.runbook, near, move.verb(), moment, _SLEEPER)
-            stands = way.pid if victim is Victim.WIRE else sleeper.pid
+            moment = changed(self._moment(rng, move), victim=rng.choice(_VICTIMS), wire=way.pid)
+            cut_off = moment.victim is not Victim.SLEEPER
+            began_at = self._revision(here)
+            near = replace(settings, port=way.port) if cut_off else settings
+            sleeper = Child(here.runbook, near, verb((move,)), moment, _SLEEPER)
+            stands = way.pid if cut_off else sleeper.pid
             self._tally.tries += 1
             if not (sleeper.stopped(stands) and _holds(here, sleeper.pid)):
                 # It has not begun, or it is through: whoever goes on then is a second operator, and no zombie.
                 _goes_on(stands)
                 sleeper.ended()
-                return super()._moved(here, move, untouched)
+                return super()._moved(here, number, move, untouched)
             since = mark(here)
-            heir = Child(here.runbook, settings, move.verb(), None, _HEIR)
-            self._overlap(here, heir)
+            taken = self._taken_over_by(rng, move, self._record(here))
+            heir = Child(here.runbook, settings, verb(taken), None, _HEIR)
+            _overlap(here, heir, rng)
+            over = cut_off and sleeper.over()
+            if moment.victim is Victim.LOSS:
+                way.cut()
             _goes_on(stands)
-            woken, done = sleeper.ended(), heir.ended()
-            self._longest[self._name, move.name] = max(self._longest.get((self._name, move.name), 0), done.statements)
-            self._tally.deaths[(move.name, f"{victim.value} {edge.value}")] += 1
-            found = _late(committed(here, since), woken, done)
-            if done.code != Exit.DONE:
-                found.append(f"who came after it ended with {done.code}: {done.said}")
-            if woken.code not in _MAY_SAY[victim]:
-                found.append(f"it woke and ended with {woken.code}: {woken.said}")
-            self._judge(move, found + after_a_death(here, untouched), moment, woken)
-            return done.code == Exit.DONE
+            tried, done = sleeper.ended(), heir.ended()
+        commits = committed(here, since)
+        woken = Woken(move, tried, over, self._through(here, move, tried, commits, began_at))
+        self._tally.struck(f"{move.name}, then {taken[-1].kind}", moment, tried.struck)
+        found = _late(commits, tried, done) + _said(woken, taken)
+        if done.code != Exit.DONE:
+            found.append(f"who came after it ended with {done.code}: {done.said}")
+        self._judge(move, found + after_a_death(here, untouched), moment, tried)
+        if done.code != Exit.DONE:
+            return None
+        return self._came(here, woken, taken, done)
 
-    def _overlap(self, here: Ground, heir: Child) -> None:
-        """Until the heir has the lease and has used it for a while; at times until it has ended."""
-        wait_for(lambda: heir.over() or _holds(here, heir.pid), _TAKES_OVER_WITHIN_S, "somebody takes over")
-        until = time.monotonic() + self._rng.choice((self._rng.uniform(0, _MOST_OVERLAP_S), _TAKES_OVER_WITHIN_S))
-        wait_for(lambda: heir.over() or time.monotonic() > until, 2 * _TAKES_OVER_WITHIN_S, "it works")
+    def _taken_over_by(self, rng: Random, move: Move, record: Record | None) -> tuple[Move, ...]:
+        """What the other one types."""
+        if move.kind == "purge":
+            anew = Move("next"), *(() if record is None or record.state is not State.FINISHED else (move,))
+            return rng.choice(((move,), tuple(reversed(anew))))
+        back = Move("rollback", rng.choice(("", *(record.done[:-1] if record else ()))))
+        others = (back, Move("abort")) if move.kind == "next" else (Move("abort"),)
+        return (rng.choice((move, move, *others)),)
+
+    def _came(self, here: Ground, woken: Woken, taken: Sequence[Move], done: Attempt) -> tuple[Move, ...]:
+        """What came through, in order; the stage that was next when the other said no more is named."""
+        came = (woken.move, *taken) if woken.through else tuple(taken)
+        if _NOTHING_BEGUN.search(done.said):
+            came = (woken.move,) if woken.through else ()
+        record = self._record(here)
+        last = record.done[-1] if record is not None and record.done else ""
+        return tuple(Move("next", last) if move == Move("next") else move for move in came)
+
+    def _through(self, here: Ground, move: Move, woken: Attempt, commits: Sequence[Commit], began_at: int) -> bool:
+        """Whether the event that ends the move (of a purge: that nothing is there) is the sleeper's own."""
+        if move.kind == "purge":
+            return woken.code == Exit.DONE
+        history = self._history(here)[began_at:]
+        writers = [c.connection for c in commits if "_rollout.event" in c.of]
+        # What was written before it fell asleep, nobody else wrote.
+        own = [True] * (len(history) - len(writers)) + [writer in woken.sessions for writer in writers]
+        named = [e for e, mine in zip(history, own, strict=False) if mine and e.kind is ends(move)]
+        return any(move.kind != "next" or event.phase == move.stage for event in named)
+
+    def _history(self, here: Ground) -> Sequence[Event]:
+        with closing(MysqlStore(settings_of(here.pair.primary), SystemClock())) as store:
+            return store.history(here.runbook.id)
+
+    def _revision(self, here: Ground) -> int:
+        record = self._record(here)
+        return record.revision if record is not None else 0
+
+
+def _overlap(here: Ground, heir: Child, rng: Random) -> None:
+    """Until the heir has the lease and has used it for a while; at times until it has ended."""
+    wait_for(lambda: heir.over() or _holds(here, heir.pid), _TAKES_OVER_WITHIN_S, "somebody takes over")
+    until = time.monotonic() + rng.choice((rng.uniform(0, _MOST_OVERLAP_S), _TAKES_OVER_WITHIN_S))
+    wait_for(lambda: heir.over() or time.monotonic() > until, 2 * _TAKES_OVER_WITHIN_S, "it works")
+
+
+def _said(woken: Woken, taken: Sequence[Move]) -> list[str]:
+    """Findings: another end than 75 with words that the lease was lost, or 80; 76 when it heard that it is aborted; 0
+    when the server shows that it had done all. Who ended while it was cut off could not know who acts now: then also
+    75 for what it cannot see, and 69."""
+    code, said = woken.tried.code, woken.tried.said
+    match code:
+        case Exit.HELD:
+            right = woken.over or _LOST.search(said) is not None
+        case Exit.CANNOT_SAY:
+            right = True
+        case Exit.DONE:
+            right = woken.through
+        case Exit.PHASE_FAILED:
+            right = taken[-1].kind == "abort" and _ABORTED.search(said) is not None
+        case Exit.UNREACHABLE:
+            right = woken.over
+        case _:
+            right = False
+    return [] if right else [f"it woke and ended with {code}: {said}"]
 
 
 def _late(commits: list[Commit], woken: Attempt, heir: Attempt) -> list[str]:
