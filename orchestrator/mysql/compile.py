@@ -7,6 +7,7 @@ from collections.abc import Callable
 from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column, Copy, Expression, Transform, Unmapped, ValueMap
 from orchestrator.model.types import Family
+from orchestrator.mysql import quote
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.expression import Columns, Parsed, Ref, parse, read
 from orchestrator.mysql.fit import Fit, fit
@@ -48,7 +49,7 @@ def _copy(source: Column, target: Column, what: str) -> ConversionRule:
     def fitted(ref: Ref) -> Fit:
         return fit(read(source, ref(source.name)), kind, target, what)
 
-    fitted(lambda name: name)
+    fitted(quote.name)
     return ConversionRule(target, (source,), kind.nullable, fitted)
 
 
@@ -68,7 +69,7 @@ def _expression(session: Session, parsed: Parsed, target: Column, what: str) -> 
     def fitted(ref: Ref) -> Fit:
         return fit(parsed.render(ref), kind, target, what)
 
-    fitted(lambda name: name)
+    fitted(quote.name)
     if not parsed.columns:
         return _constant(session, fitted, target, what)
     return ConversionRule(target, parsed.columns, kind.nullable, fitted, _asked(parsed), not parsed.is_calm)
@@ -80,7 +81,7 @@ def _asked(parsed: Parsed) -> Callable[[Ref], str] | None:
 
 def _constant(session: Session, fitted: Callable[[Ref], Fit], target: Column, what: str) -> ConversionRule:
     """An expression without columns is tested here, once."""
-    found = fitted(lambda name: name)
+    found = fitted(quote.name)
     wanted = " AND ".join(f"({t})" for t in found.tests) or "1"
     null, fits = session.query(f"SELECT ({found.value}) IS NULL, {wanted}")[0]
     if null or not fits:

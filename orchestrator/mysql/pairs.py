@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from orchestrator.model.contract import Column, Mapping, Match, Winner
 from orchestrator.model.step import Truth
+from orchestrator.mysql import quote
 from orchestrator.mysql.equality import other_form, same
 from orchestrator.mysql.expression import Ref
 from orchestrator.mysql.rules import MapRule, Rule
@@ -192,7 +193,7 @@ def _inverse(forward: Rule, backward: Rule) -> bool:
 
 
 def _copies(rule: Rule, source: Column) -> bool:
-    return rule.columns == (source,) and rule.value(lambda name: name) == source.name and rule.known(str) is None
+    return rule.columns == (source,) and rule.value(quote.name) == quote.name(source.name) and rule.known(str) is None
 
 
 def _other_form(rule: Rule, ref: Ref) -> str | None:

@@ -87,6 +87,8 @@ class MirrorTrialDriver:
             with family_copy(self._site, step.family, lambda: listening(0), sends=loads) as (session, here):
                 settings = self._same(runs[0]) if runs else client_settings(session)
                 relation = self._relation(session, step)
+                if unshown := _unshown(relation):
+                    return unshown
                 trial = MirrorTrial(session, here, contract, relation, mirrored=mirrored, loads=loads)
                 run = trial.run(settings, listening)
             if run is None:
@@ -99,6 +101,17 @@ class MirrorTrialDriver:
     def _same(run: Run) -> Sequence[Setting]:
         """Clients come and go: both runs are under the settings of the first."""
         return tuple(dict.fromkeys(setting for setting, _ in run.ran))
+
+
+def _unshown(relation: Relation) -> Outcome | None:
+    """The server shows a trigger over a name with a backtick as another text (the name's end twice), and keeps none
+    with other letters beside it (3507): nobody could see whether the mirror stands."""
+    rules = [m.forward for m in relation.mappings] + [p.backward for p in relation.pairs]
+    names = sorted({c.name for rule in rules for c in (rule.target, *rule.columns) if "`" in c.name})
+    if not names:
+        return None
+    seen = f"the server does not show a trigger over {names[0]!r} as it was made"
+    return Outcome(Result.FAILED, seen, "mapped columns without a backtick in their names", "say driver: flag")
 
 
 class _Listening:
