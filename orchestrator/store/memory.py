@@ -67,8 +67,8 @@ class MemoryStore:
     def create(self, record: Record, event: Event) -> Record:
         with self._lock:
             room = self._room(record.id)
-            if room.epoch not in (0, record.epoch):
-                raise _fenced(record.id, record.epoch, room.epoch)
+            if room.epoch not in (0, record.epoch) or 0 < record.epoch <= self._high:
+                raise _fenced(record.id, record.epoch, room.epoch or None)
             for other in self.rollouts():
                 if other.id == record.id or (other.table == record.table and other.state is not State.FINISHED):
                     raise Held(

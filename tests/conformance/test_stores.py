@@ -99,6 +99,18 @@ def test_a_create_under_an_old_epoch_writes_nothing(store: Store) -> None:
     assert store.load(ID) is None
 
 
+def test_a_create_by_who_slept_through_another_life_and_its_purge_writes_nothing(world: World) -> None:
+    late, other = world.actor(), world.actor()
+    with late.lease(ID, "kim") as lease:
+        other.bump_epoch(ID)
+        with other.lease(ID, "lee") as taken:
+            other.create(*begin(epoch=taken.epoch))
+            other.purge(ID, taken.epoch)
+        with pytest.raises(Fenced):
+            late.create(*begin(epoch=lease.epoch))
+    assert world.actor().load(ID) is None
+
+
 def test_progress_is_shown_to_others_and_fenced(world: World) -> None:
     store = world.actor()
     record = _running(store)

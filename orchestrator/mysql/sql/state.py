@@ -39,11 +39,13 @@ def load_all(schema: str) -> Statement:
 
 
 def create(schema: str, record: Record, text: str) -> tuple[Statement, Statement]:
-    """Insert unless a lease of another epoch exists; waits for whoever is raising the epoch at this moment."""
+    """Insert unless a lease of another epoch exists, or one as late was purged; waits for whoever is raising the epoch
+    at this moment."""
     table = str(record.table)
     may = (
-        f"SELECT COUNT(*) = 0 INTO @rollout_ok FROM {at(schema, 'lease')} WHERE rollout = %s AND epoch <> %s FOR SHARE",
-        (record.id, record.epoch),
+        f"SELECT COUNT(*) = 0 INTO @rollout_ok FROM {at(schema, 'lease')}"
+        " WHERE rollout IN (%s, '') AND IF(rollout = '', epoch >= %s, epoch <> %s) FOR SHARE",
+        (record.id, record.epoch, record.epoch),
     )
     return may, (
         f"INSERT INTO {at(schema, 'rollout')}"
