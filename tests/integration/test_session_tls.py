@@ -17,9 +17,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec.structs import replace
 
 from orchestrator.errors import ServerUnreachable
+from orchestrator.model.contract import TableName
+from orchestrator.mysql.look.discovery import Address
+from orchestrator.mysql.look.replicas import reach
 from orchestrator.mysql.session import Session
 from orchestrator.sandbox.pair import Pair
 from orchestrator.settings import Secret, ServerSettings, TlsSettings
+from tests.support.certificates import made, served
+from tests.support.ghost import site_for
 from tests.support.servers import script, sql
 from tests.support.state import settings_of
 
@@ -254,3 +259,17 @@ def test_a_wrong_password_is_access_denied_where_it_was_told(pair: Pair, plugin:
             assert told.startswith("access denied: "), told
             assert "(1045)" in told
             assert "wrong-Secret" not in told
+
+
+def test_a_replica_is_entered_by_the_rules_of_the_primary(pair: Pair, tmp_path: Path) -> None:
+    """Somebody at its address, with a certificate of his own, is not told the password where an authority is named."""
+    shown = made(tmp_path / "tls")
+    site = site_for(pair.primary, TableName("shop", "orders"))
+    tls = TlsSettings("VERIFY_IDENTITY", ca=shown.path("ca.pem"))
+    site = replace(site, settings=replace(site.settings, tls=tls))
+    address = Address("replica", (pair.replica.host,), pair.replica.port)
+    with pytest.raises(ServerUnreachable) as refused:
+        reach(address, site)
+    assert "certificate verify failed" in refused.value.seen
+    with served(pair.replica, shown):
+        reach(address, site).close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,13 +15,44 @@ from orchestrator.command import CommandFailed, run_command
 from orchestrator.drivers.reads.gates import _run as sample
 from orchestrator.model.runbook import GateSpec
 
+OURS = {
+    "ROLLOUT_PASSWORD": "marked-Secret-9917",
+    "MYSQL_PWD": "marked-Secret-9917",
+    "AWS_SECRET_ACCESS_KEY": "marked-Secret-9917",
+    "LD_PRELOAD": "/nowhere.so",
+    "PYTHONPATH": "/nowhere",
+    "IFS": "x",
+}
 
-def test_a_command_gets_its_text_and_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROLLOUT_PASSWORD", "marked-Secret-9917")
-    said = run_command([sys.executable, "-c", "import os; print(input(), sorted(os.environ))"], 10, "größe", MORE="1")
-    assert (said.code, said.out.split()[0]) == (0, "größe")
-    assert "MORE" in said.out
-    assert "ROLLOUT_PASSWORD" not in said.out
+
+@pytest.mark.parametrize("has_all", [True, False])
+def test_a_command_gets_its_text_and_exactly_what_it_may_have_of_our_environment(
+    monkeypatch: pytest.MonkeyPatch, has_all: bool
+) -> None:
+    """No more than the five by which a program finds its interpreter, its home and its language, and what is said to
+    it."""
+    passed = {"PATH": os.environ["PATH"], "HOME": "/", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    for name in passed:
+        monkeypatch.setenv(name, passed[name])
+        if not has_all:
+            monkeypatch.delenv(name)
+    for name, value in OURS.items():
+        monkeypatch.setenv(name, value)
+    program = "import sys; print(sys.stdin.read()); sys.stdout.write(open('/proc/self/environ').read())"
+    said = run_command([sys.executable, "-E", "-X", "utf8", "-c", program], 20, "größe", MORE="1")
+    text, _, environment = said.out.partition("\n")
+    assert (said.code, text) == (0, "größe")
+    given = dict(entry.split("=", 1) for entry in environment.split("\0") if entry)
+    assert given == (passed if has_all else {}) | {"MORE": "1"}
+
+
+@pytest.mark.parametrize("sign", [";", "$HOME", "$(id)", "`id`", "|", "&&", ">made", "*", "~", "\\\\"])
+def test_no_shell_reads_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = "import sys; print(sys.argv[1:])"
+    said = run_command(f"{sys.executable} -c '{program}' a {sign} touch made", 20)
+    assert said.out.strip() == str(["a", "\\" if sign == "\\\\" else sign, "touch", "made"])
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["", "no-such-program-here", "echo 'open", [sys.executable + "-not"]])
