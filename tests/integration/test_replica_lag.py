@@ -6,24 +6,31 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
 from orchestrator.checks.replica_health import ReplicaHealth
 from orchestrator.checks.replica_locks import ReplicaLocks
 from orchestrator.checks.replication_lag import ReplicationLag
+from orchestrator.errors import AnotherServer
 from orchestrator.model.facts import Facts, Need, Reading, ReplicaFacts
 from orchestrator.model.runbook import Limits, ReplicaPolicy
 from orchestrator.model.verdict import Judgement, Verdict
-from orchestrator.mysql.look.discovery import split_address
+from orchestrator.mysql.clock import SystemClock
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.look.discovery import Address, split_address
+from orchestrator.mysql.look.replicas import reach
 from orchestrator.mysql.observer import MysqlObserver
+from orchestrator.mysql.site import Site
 from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from orchestrator.sandbox.template import APPLICATION, ROOT
 from tests.support.looking import TABLE, observing, runbook, small_account, working
 from tests.support.lossy import Loss, LossyWay, lossy_way
 from tests.support.servers import connect, script, sql, wait_caught_up, wait_for
+from tests.support.state import settings_of
+from tests.support.ways import spreading
 
 
 @pytest.fixture
@@ -40,6 +47,21 @@ def observer(pair: Pair, schema: str) -> Iterator[MysqlObserver]:
     wait_caught_up(pair)
     with observing(pair.primary, runbook(schema)) as opened:
         yield opened
+
+
+def test_a_session_with_a_replica_that_is_opened_again_is_never_one_with_another_server(
+    pair: Pair, schema: str
+) -> None:
+    """Else whoever has its address now would be taken for it, and it for well."""
+    with spreading(pair.replica, pair.primary) as way:
+        address = Address("replica", ("127.0.0.1",), way.port)
+        site = Site(settings_of(pair.primary), runbook(schema), SystemClock())
+        with closing(reach(address, site)) as session:
+            way.turn(cut=True)
+            with pytest.raises(ServerError):
+                session.value("SELECT @@server_uuid")
+            with pytest.raises(AnotherServer):
+                session.value("SELECT @@server_uuid")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from orchestrator.mysql.look.replica import Asked, Source, read_replica, read_so
 from orchestrator.mysql.look.unseen import Account, Unseen, unseen_because
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
+from orchestrator.settings import OneServer
 
 TIMEOUT_S = 2.0
 PATIENCE_S = 2.5
@@ -126,12 +127,13 @@ def _look_at(watch: _Watch, site: Site, source: Source, asked: Asked, account: A
 
 
 def reach(address: Address, site: Site) -> Session:
-    """A session with the server that the primary means: the uuid is compared. Raises Unseen, ServerUnreachable."""
+    """A session with the server that the primary means, and with no other when it is opened again. Raises Unseen,
+    ServerUnreachable."""
     if not address.hosts:
         raise Unseen(_NO_ADDRESS)
     last: RolloutError | None = None
     for host in address.hosts:
-        settings = replace(site.settings, host=host, port=address.port, socket="", one=None)
+        settings = replace(site.settings, host=host, port=address.port, socket="", one=OneServer())
         try:
             session = Session(settings, role="replica", timeout_s=TIMEOUT_S)
         except RolloutError as error:
