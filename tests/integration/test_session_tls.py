@@ -63,6 +63,7 @@ def test_a_session_is_encrypted_where_the_server_can(pair: Pair, mode: str) -> N
 
 
 def test_disabled_means_that_nothing_is_encrypted(pair: Pair) -> None:
+    assert cipher(over_tcp(pair, TlsSettings())), "the server keeps what it needs from a first login"
     assert cipher(over_tcp(pair, TlsSettings("DISABLED"))) == ""
 
 
