@@ -9,7 +9,7 @@ from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
 from orchestrator.model.step import Fill, Step
 from orchestrator.model.verdict import Problem
-from phases.demands import key_problems, shape_of, table_problems, value_problems
+from phases.demands import key_problems, shape_of, table_problems, unseen_values, value_problems
 
 NAME = "backfill"
 
@@ -22,7 +22,8 @@ class Backfill:
     needs = frozenset({Need.SHAPE, Need.POSITIONS})
 
     def problems(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Problem]:
-        return (*table_problems(facts, str(runbook.table)), *key_problems(facts), *value_problems(facts))
+        found = (*table_problems(facts, str(runbook.table)), *key_problems(facts), *value_problems(facts))
+        return found or unseen_values(facts)
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         shape = shape_of(facts)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.model.chooser import Ground
+from orchestrator.model.comparing import comparison
 from orchestrator.model.contract import IndexPart
 from orchestrator.model.facts import Facts, Need, Shape
+from orchestrator.model.in_use import columns_found
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.shape_diff import ShapeDiff, compare_shape
 from orchestrator.model.state import Record
@@ -21,7 +23,9 @@ from phases.demands import (
     constraint_problems,
     ground_of,
     key_problems,
+    shape_of,
     table_problems,
+    unseen_values,
     value_problems,
 )
 from phases.engines import divide
@@ -42,7 +46,8 @@ class Ddl:
             return table
         shape = facts.shape.value
         diff = compare_shape(runbook.contract, shape)
-        return (
+        fills = record.next_phase in ("ddl", "backfill")
+        found = (
             *key_problems(facts),
             *constraint_problems(runbook, facts),
             *cascade_problems(runbook, facts),
@@ -51,11 +56,20 @@ class Ddl:
             *_unknown_columns(runbook, shape),
             *limit_problems(runbook, shape, diff),
             *_engine_problems(runbook, facts, shape, diff),
-            *(value_problems(facts) if record.next_phase in ("ddl", "backfill") else ()),
+            *(value_problems(facts) if fills else ()),
         )
+        return found or (unseen_values(facts) if fills else ())
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
-        return missing_steps(runbook, ground_of(facts), record)
+        return (*_asked_of_all(runbook, shape_of(facts), record), *missing_steps(runbook, ground_of(facts), record))
+
+
+def _asked_of_all(runbook: Runbook, shape: Shape, record: Record) -> Sequence[Step]:
+    """Columns that were there before us, asked of every row whether somebody uses them, before anything is altered: the
+    scan of live values is bounded, and backfill writes over what it finds in them."""
+    found = columns_found(runbook.contract, shape, record.columns_added)
+    asked = comparison(record, "in-use", runbook.phases.target_time_s, tuple(c.name for c in found))
+    return (asked,) if found and step_key(asked) not in record.done_steps else ()
 
 
 def missing_steps(runbook: Runbook, ground: Ground, record: Record) -> Sequence[Step]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from orchestrator.errors import Held
+from orchestrator.model import in_use
 from orchestrator.model.chooser import Ground
+from orchestrator.model.comparing import mend
 from orchestrator.model.facts import (
     BROKEN,
     NULLS,
@@ -75,6 +77,7 @@ def sweep(runbook: Runbook, record: Record) -> Fill:
         target_time_s=runbook.phases.target_time_s,
         max_batch_rows=runbook.phases.max_batch_rows,
         on_conflict=(record.on_conflict or "refuse") if record.both_written else "",
+        mend=mend(record),
     )
 
 
@@ -206,8 +209,8 @@ def _named(clause: str, columns: Sequence[str]) -> Sequence[str]:
 
 
 def value_problems(facts: Facts) -> Sequence[Problem]:
-    """Every value that exists is known to its mapping and fits, no column that was there holds somebody's data, and
-    what the contract promises of a row holds for those that are there."""
+    """Every value that was looked at is known to its mapping and fits, no column that was there holds somebody's data,
+    and what the contract promises of a row holds for those that are there."""
     reading = facts.values
     if reading is None or reading.value is None:
         return ()
@@ -216,13 +219,30 @@ def value_problems(facts: Facts) -> Sequence[Problem]:
     return tuple(_value_problem(v, f"in {least}{v.rows} rows (keys {' '.join(v.keys)})") for v in scan.problems)
 
 
+def unseen_values(facts: Facts) -> Sequence[Problem]:
+    """The values that exist could be looked at. To be asked where nothing else is wrong, which may be why."""
+    reading = facts.values
+    if reading is None or reading.seen:
+        return ()
+    kind = ProblemKind.RUNBOOK if reading.mend else ProblemKind.PRIVILEGE if reading.grant else ProblemKind.HELD
+    return (
+        Problem(
+            kind,
+            "values-unseen",
+            f"the values that exist cannot be looked at: {reading.unseen}",
+            reading.wanted or "rows that can be read, and mappings that the server can compute for them",
+            reading.mend or reading.grant or "mend what is named, then the same command again",
+        ),
+    )
+
+
 # By what is wrong with it: the rule, what was seen, what is expected, what to do.
 _VALUES = {
     SOMEBODYS: (
         "column-in-use",
         "{of} holds {value} {where}, and no step of ours added it",
-        "a column that was there holds NULL, its default, or what the mapping gives: all else is somebody's",
-        "name the new column otherwise; or, when nobody needs the values, set them to NULL or the default first",
+        in_use.ALLOWED,
+        in_use.NEXT,
     ),
     NULLS: (
         "null-in-not-null",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import FORWARD, Record
@@ -68,7 +69,7 @@ class Finish:
                 doubled=doubled(runbook),
             ),
             Drain(table=contract.table, poll_s=settings.poll_s),
-            record.comparison("drift", settings.target_time_s),
+            comparison(record, "drift", settings.target_time_s),
         )
         mirror = mirror_of(facts)
         stands = mirror.stands

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
@@ -44,7 +45,7 @@ class ReadSwitch:
         stale = not opened and flag.raised
         steps: tuple[Step, ...] = (
             *((LowerFlags(why="an earlier watcher left them raised"),) if stale else ()),
-            record.comparison("drift", settings.target_time_s),
+            comparison(record, "drift", settings.target_time_s),
             CatchUp(seconds=runbook.limits.max_wait_s),
             MeasureBaselines(gates=settings.gates),
             OpenWrites(ttl_s=ttl_s),

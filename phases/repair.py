@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import REPAIR, Record
@@ -36,6 +37,6 @@ class Repair:
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         steps: tuple[Step, ...] = (
             sweep(runbook, record),
-            record.comparison("verify", runbook.phases.target_time_s),
+            comparison(record, "verify", runbook.phases.target_time_s),
         )
         return tuple(s for s in steps if step_key(s) not in record.done_steps)

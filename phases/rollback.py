@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
@@ -77,7 +78,7 @@ class Rollback:
                 waived=not record.both_written,
                 doubled=doubled(runbook),
             ),
-            *((record.comparison("drift", settings.target_time_s),) if compares else ()),
+            *((comparison(record, "drift", settings.target_time_s),) if compares else ()),
         )
         # As in finish: where a part of it went already, by us, all this was proven before.
         proven = record.mirror_goes and not mirror_of(facts).intact

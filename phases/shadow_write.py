@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need, Part
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
@@ -32,6 +33,7 @@ from phases.demands import (
     shape_of,
     sweep,
     table_problems,
+    unseen_values,
     value_problems,
 )
 
@@ -66,7 +68,8 @@ class ShadowWrite:
         values = () if record.both_written else value_problems(facts)
         table = (*table_problems(facts, str(runbook.table)), *column_problems(runbook, facts, record))
         partners = (*constraint_problems(runbook, facts), *cascade_problems(runbook, facts))
-        return (*table, *key_problems(facts), *partners, *a_replica, *values)
+        found = (*table, *key_problems(facts), *partners, *a_replica, *values)
+        return found or (() if record.both_written else unseen_values(facts))
 
     def steps(self, runbook: Runbook, facts: Facts, record: Record) -> Sequence[Step]:
         if not runbook.contract.mappings:
@@ -101,7 +104,7 @@ class ShadowWrite:
 
     def _proof(self, runbook: Runbook, record: Record) -> Sequence[Step]:
         settings = runbook.phases
-        swept, compared = sweep(runbook, record), record.comparison("drift", settings.target_time_s)
+        swept, compared = sweep(runbook, record), comparison(record, "drift", settings.target_time_s)
         if settings.shadow == "triggers":
             return (swept, Soak(seconds=settings.soak_s), compared)
         proven = ProveDoubleWrites(

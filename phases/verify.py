@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Facts, Need
 from orchestrator.model.runbook import Runbook
 from orchestrator.model.state import Record
@@ -26,8 +27,8 @@ class Verify:
         shape_of(facts)
         settings = runbook.phases
         steps: tuple[Step, ...] = (
-            record.comparison("verify", settings.target_time_s),
+            comparison(record, "verify", settings.target_time_s),
             WatchReaders(seconds=settings.verify_soak_s, gates=settings.gates, baselines=record.baselines),
-            record.comparison("newest", settings.target_time_s),
+            comparison(record, "newest", settings.target_time_s),
         )
         return tuple(s for s in steps if step_key(s) not in record.done_steps)

@@ -7,6 +7,7 @@ from typing import Protocol
 from orchestrator.engine.holding import Holding
 from orchestrator.engine.parts import Parts
 from orchestrator.errors import Held
+from orchestrator.model.comparing import comparison
 from orchestrator.model.facts import Need
 from orchestrator.model.outcome import GO, Outcome, Progress, Result, Signal, SignalKind
 from orchestrator.model.state import FORWARD, Record
@@ -68,7 +69,7 @@ def compare_now(parts: Parts, record: Record, driver: Comparing) -> Outcome:
             "the columns that ddl adds: before it there is nothing to compare",
             f"rollout next --phase {record.next_phase or FORWARD[0]}",
         )
-    step = record.comparison("verify", parts.runbook.phases.target_time_s)
+    step = comparison(record, "verify", parts.runbook.phases.target_time_s)
     outcome = driver.apply(step, LoneBeat(parts, record, step))
     if outcome.result not in (Result.DONE, Result.FAILED, Result.BACK):
         raise Held(

@@ -23,6 +23,7 @@ from orchestrator.engine.telling import (
     fires_none,
     rename_prices,
     takes,
+    values_cut,
     way_and_why,
     way_back,
     what,
@@ -106,7 +107,8 @@ class Plan(Struct, frozen=True):
     def remarks(self) -> tuple[str, ...]:
         """Why stages are not planned yet, what the last trial of the mirror and the last proof of compatibility say,
         what each rename costs, what hangs on a column that the way back would drop, what else names the table (it
-        keeps the columns that it was made with), and what fires no trigger, each in a line."""
+        keeps the columns that it was made with), what fires no trigger, and how far live values were looked at, each in
+        a line."""
         unplanned = (f" {s.name}: not planned yet: {s.problem}" for s in self.stages if s.problem)
         trial = (f" trial of the mirror: {self.record.trial}",) if self.record.trial else ()
         compat = (f" compat: {self.compat}",) if self.compat else ()
@@ -114,7 +116,10 @@ class Plan(Struct, frozen=True):
         named = (f" the table is named by: {', '.join(map(str, seen))}",) if seen else ()
         mirrors = any(isinstance(x.step, InstallTrigger) for s in self.stages for x in s.steps)
         fired = (f" {fires_none(self.facts)}",) if mirrors else ()
-        return (*unplanned, *trial, *compat, *(f" {line}" for line in (*self.renames, *self.hanging)), *named, *fired)
+        fills = any(s.name in FORWARD[:2] for s in self.stages)
+        cut = (f" {line}",) if fills and (line := values_cut(self.facts)) else ()
+        told = (f" {line}" for line in (*self.renames, *self.hanging))
+        return (*unplanned, *trial, *compat, *told, *named, *fired, *cut)
 
 
 class Planner:

@@ -23,6 +23,7 @@ from orchestrator.model.step import (
     StepClass,
     WatchReaders,
     step_class,
+    step_key,
 )
 
 # Rows in a second, slow and fast: one worker on a table of this kind (measured in `make bench`).
@@ -43,6 +44,7 @@ _WORDS = {
     "prove-double-writes": "proof that the applications write both columns",
     "soak": "soak",
     "compare": "full comparison",
+    "compare:in-use": "columns that were there asked of every row",
     "watch-readers": "readers watched",
     "open-writes": "new_writes opened",
     "lower-flags": "readers to 0 %",
@@ -127,8 +129,8 @@ def what(steps: Sequence[Step]) -> str:
         elif columns:
             parts.append(f"{columns} columns {'INSTANT' if kind == 'add-columns' else 'dropped'}")
         elif kind in _WORDS:
-            counted = len(same) > 1 or kind.startswith(("add", "drop", "rename"))
-            parts.append(f"{len(same)} {_WORDS[kind]}" if counted else _WORDS[kind])
+            counted, word = len(same) > 1 or kind.startswith(("add", "drop", "rename")), _WORDS[kind]
+            parts.append(f"{len(same)} {word}" if counted else _WORDS.get(step_key(same[0]), word))
     return ", ".join(parts) or "nothing is missing"
 
 
@@ -143,6 +145,17 @@ def takes(steps: Sequence[Step], size: SizeFacts | None) -> str:
     low = fixed + cost.low_s + compares * rows / _COMPARE_RATE[1]
     high = fixed + cost.high_s + compares * rows / _COMPARE_RATE[0]
     return f"{low:.0f} s" if round(low) == round(high) else f"{low:.0f}-{high:.0f} s"
+
+
+def values_cut(facts: Facts) -> str:
+    """How far the scan of live values came, in a line; "" when it met every row."""
+    scan = facts.values.value if facts.values is not None else None
+    if scan is None or scan.complete:
+        return ""
+    return (
+        f"values that exist: the first {scan.rows_scanned} rows were looked at, no more; a value behind them that a"
+        " mapping cannot carry stops backfill where it is met, and a CHECK that it breaks is found by verify"
+    )
 
 
 def fires_none(facts: Facts) -> str:

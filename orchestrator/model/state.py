@@ -14,7 +14,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from orchestrator.model.contract import Column, TableName
-from orchestrator.model.step import Compare, Purpose, Step, Truth
+from orchestrator.model.step import Step, Truth
 from orchestrator.model.value import Value
 
 SHADOW_WRITE = "shadow-write"
@@ -226,12 +226,6 @@ class Record(Value, frozen=True):
     def truth(self) -> Truth:
         """What every row must hold now."""
         return "corresponds" if self.both_written else "old-is-truth"
-
-    def comparison(self, purpose: Purpose, target_time_s: float) -> Compare:
-        """A pass over the table by what every row must hold now."""
-        return Compare(
-            table=self.table, walk=self.walk, purpose=purpose, relation=self.truth, target_time_s=target_time_s
-        )
 
     def phase_record(self, name: str) -> PhaseRecord | None:
         return next((p for p in self.phases if p.name == name), None)

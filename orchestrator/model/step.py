@@ -109,7 +109,9 @@ __all__ = [
     "working_class",
 ]
 
-Purpose = Literal["drift", "verify", "newest", "moved"]
+Purpose = Literal["drift", "verify", "newest", "moved", "in-use"]
+
+_SWEEP = "rollout next --phase shadow-write"
 
 
 class StepClass(Enum):
@@ -128,7 +130,8 @@ class Fill(StepBase, frozen=True, kw_only=True, tag="fill"):
 
     ``on_conflict`` "": the old column is the truth, ``n <=> f(o)`` is restored everywhere. Once both were written:
     "refuse" fills only what is unset and stops at rows that do not correspond; "new_wins" and "old_wins" mend them.
-    ``workers``: of the backfill; 0 finds out how many."""
+    ``workers``: of the backfill; 0 finds out how many. ``mend``: the command that mends such rows by somebody's word.
+    """
 
     table: TableName
     walk: int
@@ -137,16 +140,22 @@ class Fill(StepBase, frozen=True, kw_only=True, tag="fill"):
     max_batch_rows: int
     on_conflict: Literal["", "refuse", "new_wins", "old_wins"] = ""
     workers: int = 1
+    mend: str = _SWEEP
 
 
 class Compare(StepBase, frozen=True, kw_only=True, tag="compare"):
-    """A pass that only reads: over the whole table, or (``newest``, ``moved``) over rows that changed of late."""
+    """A pass that only reads: over the whole table, or (``newest``, ``moved``) over rows that changed of late.
+
+    ``in-use`` asks whether ``columns``, which were there before ddl, hold what somebody else put there. ``mend``: the
+    command that mends rows."""
 
     table: TableName
     walk: int
     purpose: Purpose
     relation: Truth
     target_time_s: float
+    columns: tuple[str, ...] = ()
+    mend: str = _SWEEP
 
 
 class Soak(StepBase, frozen=True, kw_only=True, tag="soak"):

@@ -15,14 +15,12 @@ from orchestrator.errors import RunbookError
 from orchestrator.model.contract import Column
 from orchestrator.model.types import Family
 from orchestrator.mysql import words
+from orchestrator.mysql.ranges import ARITHMETIC, leaves_its_range
 from orchestrator.mysql.tokens import Token, TokenKind, single_quoted, tokenise
 
 Ref = Callable[[str], str]
 Columns = Mapping[str, Column]
 Parts = tuple[str | Column, ...]
-_ARITHMETIC = frozenset(["+", "-", "*"])
-# So many digits are a number of 32 bits, whichever they are.
-_SURELY_32_BITS = 9
 _PATHS = {"->": ("JSON_EXTRACT(", ")"), "->>": ("JSON_UNQUOTE(JSON_EXTRACT(", "))")}
 _REFUSED_SIGNS = (
     dict.fromkeys(["@", ":="], "no variables")
@@ -95,8 +93,8 @@ def parse(sql: str, columns: Columns, what: str) -> Parsed:
         parts=tuple(parts),
         null_keeping=reader.null_keeping and not reader.null_named,
         null_named=reader.null_named,
-        is_calm=reader.is_calm and not _leaves_its_range(reader.tokens, parts),
-        is_arithmetic=any(t.text in _ARITHMETIC for t in tokens if t.kind is TokenKind.OPERATOR),
+        is_calm=reader.is_calm and not leaves_its_range(reader.tokens, [p for p in parts if isinstance(p, Column)]),
+        is_arithmetic=any(t.text in ARITHMETIC for t in tokens if t.kind is TokenKind.OPERATOR),
         unix_seconds=parse(inner, columns, what) if inner else None,
         zones=_zones(reader.tokens),
     )
@@ -135,18 +133,6 @@ def _seconds_of(tokens: Sequence[Token]) -> str:
         return ""
     arguments = _arguments(tokens, 1)
     return " ".join(t.text for t in arguments[0]) if len(arguments) == 1 else ""
-
-
-def _leaves_its_range(tokens: Sequence[Token], parts: Sequence[str | Column]) -> bool:
-    """Whether arithmetic could end in 1690: a product of more than two factors of 32 bits, or with a number beyond
-    them, leaves 64 bits (wider columns are read as DECIMAL); doubles leave theirs."""
-    signs = [t.text for t in tokens if t.kind is TokenKind.OPERATOR and t.text in _ARITHMETIC]
-    if not signs:
-        return False
-    numbers = [t.text for t in tokens if t.kind is TokenKind.NUMBER]
-    floats = any(isinstance(p, Column) and p.type.family is Family.FLOAT for p in parts)
-    large = any("e" in n.lower() or len(n.partition(".")[0]) > _SURELY_32_BITS for n in numbers)
-    return floats or signs.count("*") > 1 or ("*" in signs and large)
 
 
 def _zones(tokens: Sequence[Token]) -> tuple[str, ...]:

@@ -50,8 +50,8 @@ class FillRule(Struct, frozen=True):
         return (self.write.pending, self.blocked)
 
 
-def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict) -> FillRule:
-    """The rule of one pass. Pure."""
+def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict, mend: str) -> FillRule:
+    """The rule of one pass; ``mend``: the command that takes somebody's word on a conflict. Pure."""
     if not on_conflict:
         return _old_is_truth(relation, shape)
     made = [_both_written(m, on_conflict) for m in relation.mappings]
@@ -64,7 +64,7 @@ def fill_rule(relation: Relation, shape: Shape, on_conflict: OnConflict) -> Fill
         f"NOT ({relation.corresponds(ref)})",
         problems,
         "rows whose old and new values correspond, or somebody who says which of them stays",
-        "rollout next --phase shadow-write --on-conflict new_wins (or old_wins)",
+        f"{mend} --on-conflict new_wins (or old_wins)",
         _sources(relation),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from orchestrator.errors import Fenced, RolloutError, ServerUnreachable
+from orchestrator.errors import Fenced, PrivilegeMissing, RolloutError, RunbookError, ServerUnreachable
 from orchestrator.model.contract import Column, TableName
 from orchestrator.model.facts import (
     DiskFacts,
@@ -26,6 +26,7 @@ from orchestrator.model.facts import (
     Shape,
     ValueScan,
 )
+from orchestrator.model.in_use import columns_before
 from orchestrator.model.runbook import RollbackDdl
 from orchestrator.model.state import Record
 from orchestrator.mysql import quote
@@ -158,6 +159,8 @@ class MysqlObserver:
                 return Reading(at, unseen=told.reason, grant=told.grant)
             except Fenced:
                 raise
+            except RunbookError as error:
+                return Reading(at, unseen=error.seen, wanted=error.expected, mend=error.next)
             except RolloutError as error:
                 self._down = error.seen if isinstance(error, ServerUnreachable) else self._down
                 return Reading(at, unseen=error.seen)
@@ -250,14 +253,11 @@ class MysqlObserver:
         return scan_promised(self._scans(), relation, contract, shape, self._site.clock, not_ours)
 
     def _not_ours(self, shape: Shape) -> tuple[Column, ...]:
-        """Columns of the contract that were there before ddl; none once it is done, when the application may use
-        them."""
-        record = self._read_record()
-        if record is not None and "ddl" in record.done:
+        """Columns that were there before ddl; none once it is done, or for whoever cannot see whose they are."""
+        try:
+            return columns_before(self._site.runbook.contract, shape, self._read_record())
+        except PrivilegeMissing:
             return ()
-        ours = {name.lower() for name in record.columns_added} if record is not None else set()
-        live = (shape.column(c.name) for c in self._site.runbook.contract.columns)
-        return tuple(c for c in live if c is not None and c.name.lower() not in ours)
 
     def _read_mirror(self, session: Session) -> MirrorFacts:
         """Triggers are read on every look; the table around them costs ten times as much, and a mirror that is whole

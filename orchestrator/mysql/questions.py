@@ -1,4 +1,4 @@
-"""What a reading walk may ask of each row: drift, the whole proof of verify, and the meter."""
+"""What a reading walk may ask of each row: drift, the whole proof of verify, the meter, and what is somebody's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from orchestrator.model.contract import Column, Contract, Invariant
-from orchestrator.model.facts import DROPPED
-from orchestrator.model.step import Truth
+from orchestrator.model.facts import DROPPED, Shape
+from orchestrator.model.step import Compare, Truth
 from orchestrator.mysql import quote
 from orchestrator.mysql.relation import Relation, every, some
 from orchestrator.mysql.sql.rows import ref
+from orchestrator.mysql.values import foreign_problems
 
 LOSSY = "lossy-ok"
 # Equal to the server, which would not store one over the other, and written in two forms: 1 and 1.0 in JSON.
@@ -49,6 +50,15 @@ class Question(Struct, frozen=True):
         return tuple(sql for _, sql in self.classes)
 
 
+def question_of(step: Compare, relation: Relation, contract: Contract, shape: Shape) -> Question:
+    """What a comparison asks, by its purpose."""
+    if step.purpose == "in-use":
+        return in_use_question(relation, [c for c in shape.columns if c.name in step.columns])
+    if step.purpose in ("verify", "newest"):
+        return verify_question(relation, step.relation, contract)
+    return drift_question(relation, step.relation)
+
+
 def drift_question(relation: Relation, mode: Truth) -> Question:
     """Does the relation of ``mode`` hold?"""
     fine = relation.holds(ref) if mode == "old-is-truth" else relation.corresponds(ref)
@@ -78,6 +88,12 @@ def verify_question(relation: Relation, mode: Truth, contract: Contract) -> Ques
         ]
     )
     return Question(wrong, drift.classes + classes, noted, fine if noted else "")
+
+
+def in_use_question(relation: Relation, columns: Sequence[Column]) -> Question:
+    """Do ``columns``, which were there before ddl, hold what somebody else put there?"""
+    found = foreign_problems(relation, columns)
+    return Question(some(f"{p.name} IS NOT NULL" for p in found), tuple((p.mapping, p.name) for p in found))
 
 
 def invariants_question(invariants: Sequence[Invariant]) -> Question:

@@ -115,8 +115,10 @@ def test_what_corresponds_is_no_drift_once_both_are_written(primary: Server, ord
 
 def test_a_conflict_takes_the_application_back(primary: Server, orders: str) -> None:
     script(primary, "UPDATE orders SET state = 'cancelled' WHERE id IN (4, 8)", orders)
-    outcome = run(primary, orders, relation="corresponds")
+    step = replace(compare(orders, relation="corresponds"), mend="rollout verify --repair")
+    outcome = CompareDriver(site(primary, orders)).apply(step, ToldBeat(1))
     assert outcome.result is Result.BACK
+    assert outcome.next.endswith("is mended by: rollout verify --repair")
     assert classes(outcome) == {("conflict", "status ↔ state"): (2, "4 8")}
 
 

@@ -586,3 +586,42 @@ def test_b143_errors_are_told_by_their_number_whatever_language_the_server_speak
         assert "1118" in said
     finally:
         script(ground.server, "SET GLOBAL lc_messages = 'en_US'")
+
+
+COLUMN = "  columns: [{name: n, type: int}]"
+
+
+def test_a_value_of_somebodys_behind_the_end_of_the_scan_is_found_before_anything_is_altered(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scan of live values is bounded; a column that was there is asked of every row, and backfill writes none."""
+    monkeypatch.setattr("orchestrator.mysql.promised._MOST_ROWS", 200)
+    ground.make(
+        "CREATE TABLE t (id INT PRIMARY KEY, o INT, n INT, g INT AS (o + 1) VIRTUAL); INSERT INTO t (id, o)"
+        " WITH RECURSIVE i AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM i WHERE x < 900) SELECT x, x FROM i;"
+        " UPDATE t SET n = 7 WHERE id IN (899, 900)"
+    )
+    contract = '  columns: [{name: n, type: int}, {name: g, type: int, generated: "o + 1"}, {name: m, type: int}]'
+    before = ground.seen()
+    with ground.app("t", contract, BOTH_WAYS) as app:
+        plan = app.planner.plan("ddl")
+        assert (plan.problems, plan.stages[0].steps[0].key) == ((), "compare:in-use")
+        assert "the first 200 rows were looked at" in " ".join(plan.remarks)
+        with pytest.raises(RolloutError) as caught:
+            app.commands.next("ddl")
+        assert "column n: 2 (key 899, 900)" in caught.value.seen
+        assert "name the new column otherwise" in caught.value.next
+        assert ground.seen() == before
+        script(ground.server, f"UPDATE {ground.schema}.t SET n = IF(id = 900, o, NULL) WHERE id > 898")
+        app.commands.next("ddl")
+        assert app.planner.present().columns_added == ("m",)
+        app.commands.next("backfill")
+        assert sql(ground.server, f"SELECT COUNT(*) FROM {ground.schema}.t WHERE n = o") == [(900,)]
+
+
+def test_values_that_cannot_be_looked_at_alter_nothing(ground: Ground) -> None:
+    """A mapping that the server refuses was found by backfill, when ddl had altered the table."""
+    ground.make("CREATE TABLE t (id INT PRIMARY KEY, o INT); INSERT INTO t VALUES (1, 2)")
+    rules, said = ground.refused("t", COLUMN, "mappings: [{new: n, forward: {sql: NO_SUCH_FUNCTION(o)}}]")
+    assert rules == {"values-unseen"}
+    assert "NO_SUCH_FUNCTION" in said

@@ -43,7 +43,7 @@ def test_b60_no_value_goes_through_the_client_and_a_newer_write_is_never_overwri
     site = PLAIN.site(primary, schema)
     with closing(EdgySession(site.settings, change, (Edge.BEFORE,))) as session:
         shape = live_shape(session, site.runbook.table)
-        rule = fill_rule(load_relation(session, site.runbook.contract, shape), shape, "")
+        rule = fill_rule(load_relation(session, site.runbook.contract, shape), shape, "", "")
         fill_pass(session, site.runbook.table, ToldBeat(), 10, rule).run()
     assert sql(primary, f"SELECT id, v, v_n FROM {schema}.t WHERE id IN (1, 2, 3) ORDER BY id") == [
         (1, 1, 2),
@@ -65,7 +65,7 @@ def test_b82_an_application_that_locks_the_other_way_round_is_no_deadlock(primar
         site = PLAIN.site(primary, schema)
         with closing(EdgySession(site.settings, crosses, (Edge.SENT,))) as session:
             shape = live_shape(session, site.runbook.table)
-            rule = fill_rule(load_relation(session, site.runbook.contract, shape), shape, "")
+            rule = fill_rule(load_relation(session, site.runbook.contract, shape), shape, "", "")
             position = fill_pass(session, site.runbook.table, ToldBeat(), 10, rule).run()
         application.commit()
     assert position.rows_skipped in (1, 2), "what it held is left to the sweep"

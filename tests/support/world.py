@@ -266,7 +266,7 @@ class WorldDriver:
             case "lower-flags":
                 self._flags.lower(beat.epoch)
             case "compare":
-                if not self._w.filled:
+                if not self._w.filled and step.purpose != "in-use":
                     return Outcome(Result.FAILED, "rows differ")
             case _:
                 pass

@@ -15,6 +15,7 @@ from orchestrator.drivers.rows.counting import Count
 from orchestrator.drivers.rows.listening import Listening, stopped
 from orchestrator.drivers.rows.table import altered, live_shape
 from orchestrator.errors import Held
+from orchestrator.model import in_use
 from orchestrator.model.facts import MismatchClass, Shape
 from orchestrator.model.keys import Key
 from orchestrator.model.outcome import Outcome, Result, Seen, Signal, SignalKind
@@ -24,7 +25,7 @@ from orchestrator.mysql.comparison import Comparer, Tally, keys_of_wrong
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, stretches
 from orchestrator.mysql.persistence import Backoff
-from orchestrator.mysql.questions import NOTED, Question, drift_question, verify_question
+from orchestrator.mysql.questions import NOTED, Question, question_of
 from orchestrator.mysql.relation import load_relation
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
@@ -141,7 +142,7 @@ class CompareDriver:
             self._newest(step, shape, comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
         listening.total = estimate_of(session.query(estimate(reader.space)))
-        if step.purpose == "drift":
+        if step.purpose != "verify":
             self._walk(step, Span(), comparer, listening)
             return _outcome(step, comparer.tally, None, listening)
         return self._verified(step, shape, comparer, listening)
@@ -163,10 +164,7 @@ class CompareDriver:
         contract = self._site.runbook.contract
         shape = live_shape(session, step.table, contract.key)
         relation = load_relation(session, contract, shape)
-        proof = step.purpose in ("verify", "newest")
-        question = (
-            verify_question(relation, step.relation, contract) if proof else drift_question(relation, step.relation)
-        )
+        question = question_of(step, relation, contract, shape)
         return shape, Reader(session, key_space(shape), question.counted, self._site.tag(step_key(step))), question
 
     def _patience(self, listening: Listening) -> Patience:
@@ -268,17 +266,27 @@ def _outcome(step: Compare, tally: Tally, counted: int | None, listening: Listen
     evidence = tuple((c.name, c.mapping, str(c.rows), *c.keys) for c in classes)
     moving = "" if counted in (None, tally.rows_compared) else f" (the table moves: {counted} rows when it was counted)"
     if not tally.mismatches:
-        note = f"{tally.rows_compared} rows compared, all hold{moving}"
+        asked = f"compared, all hold{moving}"
+        if step.purpose == "in-use":
+            asked = f"looked at, nobody uses {', '.join(step.columns)}"
+        note = f"{tally.rows_compared} rows {asked}"
         return Outcome(Result.DONE, note, figures=figures, evidence=evidence)
     told = "; ".join([_told(c) for c in classes if c.name not in NOTED][:5])
     return Outcome(
         Result.BACK if step.relation == "corresponds" else Result.FAILED,
         f"{tally.mismatches} of {tally.rows_compared} rows are wrong: {told}",
-        "every row holds the relation, every invariant and every CHECK",
-        "look at the keys that are named; what is missing or stale the sweep mends: rollout next --phase shadow-write",
+        *_wanted(step),
         figures,
         evidence,
     )
+
+
+def _wanted(step: Compare) -> tuple[str, str]:
+    """What every row should be like, and what to do where one is not."""
+    if step.purpose == "in-use":
+        return in_use.ALLOWED, in_use.NEXT
+    holds = "every row holds the relation, every invariant and every CHECK"
+    return holds, f"look at the keys that are named; what is missing or stale is mended by: {step.mend}"
 
 
 def _told(found: MismatchClass) -> str:

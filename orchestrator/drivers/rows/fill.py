@@ -206,7 +206,7 @@ class FillDriver:
     def _load(self, session: Session, step: Fill) -> _Planned:
         contract = self._site.runbook.contract
         shape = live_shape(session, step.table, contract.key)
-        rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict)
+        rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict, step.mend)
         reader = Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
         return _Planned(rule, reader, shape)
 

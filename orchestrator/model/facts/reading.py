@@ -13,13 +13,16 @@ T = TypeVar("T")
 
 class Reading(Struct, Generic[T], frozen=True):
     """A value seen at ``at`` (seconds, the tool's monotonic clock), or the reason why there is none. ``near``: where
-    there is no such table, those of almost its name."""
+    there is no such table, those of almost its name. ``wanted`` and ``mend``: where the runbook is the reason, what it
+    should say and what to do; no waiting mends it."""
 
     at: float
     value: T | None = None
     unseen: str = ""
     grant: str = ""
     near: tuple[str, ...] = ()
+    wanted: str = ""
+    mend: str = ""
 
     @property
     def seen(self) -> bool:
