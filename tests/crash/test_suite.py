@@ -12,7 +12,7 @@ from tests.crash.suite.tally import Tally
 from tests.crash.suite.zombies import Race
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(300)]
-DEATHS, SLEEPERS, TWICE = 20, 4, 4
+DEATHS, SLEEPERS, TWICE = 20, 4, 8
 
 
 def test_a_command_that_dies_around_any_statement_is_typed_again_and_nothing_is_left(pair: Pair) -> None:
