@@ -169,11 +169,31 @@ def delayed(pair: Pair, table: str) -> Iterator[None]:
         delay(0)
 
 
+@contextmanager
+def in_error(pair: Pair, table: str) -> Iterator[None]:
+    """A row that somebody wrote there by himself has the key of one that comes."""
+
+    def there(statement: str) -> None:
+        script(
+            pair.replica,
+            f"SET GLOBAL super_read_only = 0; SET SESSION sql_log_bin = 0; {statement}; SET GLOBAL super_read_only = 1",
+        )
+
+    there(f"INSERT INTO {table} (id, status) VALUES (-1, 'theirs')")
+    try:
+        script(pair.primary, f"INSERT INTO {table} (id, status) VALUES (-1, 'done')")
+        yield
+    finally:
+        there(f"DELETE FROM {table} WHERE id = -1")
+        script(pair.replica, "START REPLICA SQL_THREAD")
+
+
 LAG = r"replication-lag \d+\.\ds > 0\.6s on {replica}"
 ILL = {
     "late": (late, LAG),
     "stopped applier": (stopped("SQL_THREAD"), r"replica-health {replica}: SQL thread stopped"),
     "stopped receiver": (stopped("IO_THREAD"), r"replica-health {replica}: IO thread stopped"),
+    "in error": (in_error, r"replica-health {replica}: SQL thread stopped \(1062: "),
     "cut off": (cut_off, LAG),
     "delayed": (delayed, LAG + r" \(it is delayed by 2 s on purpose\)"),
 }
