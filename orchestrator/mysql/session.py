@@ -238,7 +238,8 @@ class Session:
         connect = partial(SendingConnection, sends=self._sends) if self._sends else pymysql.connect
         return connect(
             user=s.user,
-            password=s.password.reveal(),
+            # The driver would write text as latin1; the server's own client writes it as it was typed.
+            password=s.password.reveal().encode(),
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=min(5.0, self._timeout_s),

@@ -204,12 +204,12 @@ def test_a_password_is_not_encrypted_for_whoever_sends_a_key(
 
 
 @contextmanager
-def account_of(pair: Pair, plugin: str) -> Iterator[ServerSettings]:
+def account_of(pair: Pair, plugin: str, password: str = "right-Secret") -> Iterator[ServerSettings]:
     """One of its own, over TCP, which the server has never seen: it keeps nothing of it yet."""
     user = f"u{uuid.uuid4().hex[:12]}"
-    script(pair.primary, f"CREATE USER {user}@'%' IDENTIFIED WITH {plugin} BY 'right-Secret'")
+    script(pair.primary, f"CREATE USER {user}@'%' IDENTIFIED WITH {plugin} BY '{password}'")
     try:
-        yield replace(over_tcp(pair, TlsSettings("DISABLED")), user=user, password=Secret("right-Secret"))
+        yield replace(over_tcp(pair, TlsSettings("DISABLED")), user=user, password=Secret(password))
     finally:
         script(pair.primary, f"DROP USER {user}@'%'")
 
@@ -247,6 +247,14 @@ def test_a_first_login_without_tls_needs_the_servers_key(pair: Pair, tmp_path: P
         assert enters(replace(plain, socket=socket_of)) == ""
     with account_of(pair, plugin) as plain:
         assert enters(plain, mode="REQUIRED") == ""
+
+
+@pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
+@pytest.mark.parametrize("password", ["d\u00e9j\u00e0", "\u043f\u0430\u0440\u043e\u043b\u044c\U0001f511"])
+def test_a_password_may_be_written_in_any_script(pair: Pair, plugin: str, password: str) -> None:
+    with account_of(pair, plugin, password) as plain:
+        for how in ({"mode": "REQUIRED"}, {"asks_key": True}):
+            assert enters(plain, **how) == ""
 
 
 @pytest.mark.parametrize("plugin", ["caching_sha2_password", "sha256_password"])
