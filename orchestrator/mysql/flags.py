@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from pathlib import Path
 
 from orchestrator.errors import CannotSay, Fenced, Held, RolloutError, ServerUnreachable
+from orchestrator.journal import last_line
 from orchestrator.model.facts import FlagFacts
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.look.marks import read_flag
@@ -22,15 +24,24 @@ class MysqlFlags:
     """Implements ``ports.Flags``. Every write may be repeated, so one whose answer was lost is sent again.
 
     ``timeout_s``: how long one answer is waited for, and twice that in all. Raises CannotSay when none comes: an open
-    flag then expires by itself.
+    flag then expires by itself, and what was to be written stands in the local journal.
     """
 
-    def __init__(self, settings: ServerSettings, id: str, clock: Clock, *, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        settings: ServerSettings,
+        id: str,
+        clock: Clock,
+        *,
+        timeout_s: float = 5.0,
+        journal_path: Path | None = None,
+    ) -> None:
         self._settings = settings
         self._schema = settings.state_schema
         self._id = id
         self._clock = clock
         self._timeout_s = timeout_s
+        self._journal = journal_path
         self._session: Session | None = None
 
     def close(self) -> None:
@@ -147,8 +158,9 @@ class MysqlFlags:
             self._clock.sleep(_PAUSE_S)
 
     def _cannot_say(self, error: Exception, doing: str) -> CannotSay:
+        where = last_line(f"{self._id} flag: {doing}: no answer from the server", self._journal)
         return CannotSay(
-            f"{doing} of {self._id}: no answer from the server ({error})",
+            f"{doing} of {self._id}: no answer from the server ({error}; journal: {where})",
             f"an answer within {self._timeout_s:.0f} s",
             "an open flag expires by itself; look at the server's disks, kill no session, then: rollout status",
         )

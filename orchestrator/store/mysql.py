@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchestrator.errors import CannotSay, Fenced, Held, RolloutError, ServerUnreachable
+from orchestrator.journal import last_line
 from orchestrator.model.outcome import Progress
 from orchestrator.model.state import Ask, Event, Holder, Record, Request
 from orchestrator.mysql.errno import Cure, ServerError
@@ -24,7 +25,7 @@ from orchestrator.mysql.sql import state as sql
 from orchestrator.mysql.told import NOT_INSTALLED, packet, rows, told_of_state
 from orchestrator.ports import Clock, Lease
 from orchestrator.settings import ServerSettings
-from orchestrator.store import codec, journal, lease, place
+from orchestrator.store import codec, lease, place
 from orchestrator.store.install import install, refuse_newer
 from orchestrator.store.settle import POLL_S, TRIES, Settling
 
@@ -223,8 +224,8 @@ class MysqlStore:
         )
 
     def _cannot_say(self, record: Record, event: Event, body: str) -> CannotSay:
-        path = self._journal or journal.default_path()
-        where = journal.write(path, record, event, body)
+        line = f"{record.id} revision {record.revision} epoch {record.epoch} {event.kind.value}: {body}"
+        where = last_line(line, self._journal)
         return CannotSay(
             f"the server did not say whether revision {record.revision} of {record.id} was stored (journal: {where})",
             f"an answer within {self._timeout_s:.0f} s",

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.model.state import EventKind
+from orchestrator.journal import last_line
 from orchestrator.sandbox.pair import Pair
-from orchestrator.store import journal
 from tests.support.command import ROLLOUT
 from tests.support.small import Small, small
-from tests.support.state import begin, moved
 
 _FILE_BYTES = 4096
 
@@ -50,9 +48,13 @@ def test_2_for_a_full_disk_where_the_plan_or_the_answer_goes_and_nothing_half_wr
 
 
 def test_a_journal_that_has_no_room_says_so_and_one_that_has_holds_the_whole_line(tmp_path: Path) -> None:
-    record, event = moved(begin()[0], EventKind.STARTED)
     body = "x" * 100_000
-    assert journal.write(Path("/dev/full"), record, event, body) == "not written (/dev/full: No space left on device)"
     path = tmp_path / "new" / "journal.log"
-    assert journal.write(path, record, event, body) == str(path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE_BYTES, before[1]))
+    try:
+        assert last_line(body, path) == f"not written ({path}: File too large)"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert last_line(body, path) == str(path)
     assert path.read_text().endswith(f"{body}\n")

@@ -59,6 +59,8 @@ def test_80_when_the_disk_of_the_binary_log_is_full_in_a_ramp_readers_are_back_a
                 out, err = watcher.communicate(timeout=90)
                 assert watcher.returncode == Exit.CANNOT_SAY, out + err
                 assert "kill no session" in out
+                journal = Path(here.terminal.environment["XDG_STATE_HOME"]) / "rollout" / "journal.log"
+                assert "renewing the flag" in journal.read_text() or "lowering the flags" in journal.read_text()
                 assert stuck.is_alive(), "the disk is full: commits hang"
                 assert own.primary.pid == pid
                 assert own.primary.alive(), own.primary.last_words()

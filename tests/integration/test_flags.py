@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -322,15 +323,19 @@ def test_a_write_whose_answer_or_request_was_lost_is_done_in_the_end(
     assert application_sees(primary, schema_name) == (1, 50)
 
 
-def test_a_write_without_any_answer_cannot_say_in_time(primary: Server, schema_name: str, flags: MysqlFlags) -> None:
+def test_a_write_without_any_answer_cannot_say_in_time_and_leaves_a_last_line(
+    primary: Server, schema_name: str, flags: MysqlFlags, tmp_path: Path
+) -> None:
     flags.open(1, 60.0)
     with lossy_way(primary) as way:
         settings = replace(settings_of(primary, schema_name), port=way.port)
-        far = MysqlFlags(settings, ID, SystemClock(), timeout_s=0.5)
+        far = MysqlFlags(settings, ID, SystemClock(), timeout_s=0.5, journal_path=tmp_path / "journal.log")
         far.read()
         way.lose = Loss.SILENCE
-        with pytest.raises(CannotSay):
+        with pytest.raises(CannotSay, match=str(tmp_path)):
             far.lower(None)
+        (line,) = (tmp_path / "journal.log").read_text().splitlines()
+        assert f"{ID} flag: lowering" in line
         far.close()
 
 

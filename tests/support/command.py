@@ -64,6 +64,7 @@ class Terminal:
             "ROLLOUT_PASSWORD": OPERATOR.password,
             "ROLLOUT_RUNBOOK": str(self.runbook),
             "NO_COLOR": "1",
+            "XDG_STATE_HOME": str(self.runbook.parent / "state"),
             **self.more,
         }
 

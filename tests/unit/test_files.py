@@ -13,11 +13,10 @@ from orchestrator import whole_file
 from orchestrator.cli.shared import put
 from orchestrator.drivers.reads.flagd import FlagdFile
 from orchestrator.errors import UsageError
+from orchestrator.journal import last_line
 from orchestrator.sandbox.places import runbooks_folder
-from orchestrator.store import journal
 from orchestrator.whole_file import write_whole
 from tests.support.command import ROLLOUT
-from tests.support.state import begin
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +110,7 @@ def test_what_is_committed_can_be_read_by_all_and_written_by_us(tmp_path: Path, 
 
 
 def noted(path: Path) -> str:
-    record, event = begin()
-    return journal.write(path, record, event, "text")
+    return last_line("text", path)
 
 
 def test_a_journal_that_others_could_read_is_ours_alone_before_anything_is_said(tmp_path: Path) -> None:

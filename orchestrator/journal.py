@@ -8,8 +8,6 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orchestrator.model.state import Event, Record
-
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -22,11 +20,12 @@ def default_path() -> Path:
     return Path(".rollout") / "journal.log"
 
 
-def write(path: Path, record: Record, event: Event, text: str) -> str:
-    """Append one line, readable by nobody else, and force it to disk. Returns where it is, or why it is not: into a
-    link, or a file of somebody else's, nothing is written."""
+def last_line(text: str, path: Path | None = None) -> str:
+    """Append ``text`` as one line, readable by nobody else, and force it to disk. Returns where it is, or why it is
+    not: into a link, or a file of somebody else's, nothing is written."""
+    path = path or default_path()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    line = f"{now} {record.id} revision {record.revision} epoch {record.epoch} {event.kind.value}: {text}\n"
+    line = f"{now} {' '.join(text.splitlines())}\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = os.open(path, _APPEND, 0o600)
