@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.template import OPERATOR
 from tests.support.command import ROLLOUT, Terminal
 from tests.support.looking import small_account
+from tests.support.servers import connect
 from tests.support.small import Small, small
 
 ACT = ("next", "run", "pause", "resume", "abort", "rollback", "finish", "purge", "freeze", "sandbox", "demo")
@@ -197,34 +200,89 @@ def test_the_shell_is_offered_the_verbs(here: Small) -> None:
 
 
 def told(heard: Path) -> tuple[tuple[str, str], ...]:
-    """Changes of a runbook: every command that it may have notes its arguments and its environment in ``heard``."""
+    """Changes of a runbook: every command that it may have notes its arguments, its environment and what it is told on
+    its standard input in ``heard``."""
     note = heard.with_suffix(".sh")
-    note.write_text(f'{{ echo "as $1"; tr "\\0" "\\n" < /proc/$$/cmdline; env; }} >> {heard}; echo $2\n')
+    note.write_text(f'{{ echo "as $1"; tr "\\0" "\\n" < /proc/$$/cmdline; env; cat; echo; }} >> {heard}; echo $2\n')
     gate = f"gates:\n  - {{name: told, command: sh {note} gate 0, max: 0, interval: 200ms}}\n"
     disk = f"checks: {{max_wait: 1s, disk: {{from: {{command: sh {note} disk 99999999999999}}}}}}\n"
     return (("checks: {max_wait: 1s}\n", f"{disk}{gate}notify: {{command: sh {note} notify}}\n"),)
 
 
+BROKEN = """\
+import sys
+from orchestrator.mysql import session
+
+def pin_all(connection, settings, extra):
+    password = settings.password.reveal()
+    raise ZeroDivisionError("forced")
+
+session.pin_all = pin_all
+sys.argv[1:] = ["status", "--json"]
+from orchestrator.cli import main
+main()
+"""
+
+
+@contextmanager
+def statements_seen(here: Small) -> Iterator[set[str]]:
+    """Whatever the process list and the statement history show, looked at all the time."""
+    seen, ended = set[str](), threading.Event()
+
+    def look() -> None:
+        with closing(connect(here.pair.primary)) as session, session.cursor() as cursor:
+            while not ended.wait(0.05):
+                for table, text in (("processlist", "INFO"), ("events_statements_history", "SQL_TEXT")):
+                    cursor.execute(f"SELECT {text} FROM performance_schema.{table} WHERE {text} IS NOT NULL")
+                    seen.update(str(row[0]) for row in cursor.fetchall())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield seen
+    finally:
+        ended.set()
+        looking.join()
+
+
 def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
-    """Not in arguments, output, history, state, plan or error texts, whatever happens."""
+    """Not in arguments, output, history, state, plan, lock or error texts, in no statement, in no traceback, and in
+    nothing that a command of the runbook is told, whatever happens."""
     marked = "marked-Secret-5512"
     create = f"GRANT ALL ON *.* TO {{who}}; ALTER USER {{who}} IDENTIFIED BY '{marked}'"
     with small_account(here.pair.primary, "marked", create) as account:
         script_of = Terminal(
             here.pair.primary,
             here.terminal.runbook,
-            {"ROLLOUT_USER": account.user, "ROLLOUT_PASSWORD": marked, "ROLLOUT_LOG": "1", "ROLLOUT_DEBUG": "1"},
+            {
+                "ROLLOUT_USER": account.user,
+                "ROLLOUT_PASSWORD": marked,
+                "ROLLOUT_LOG": "1",
+                "ROLLOUT_DEBUG": "1",
+                "XDG_STATE_HOME": str(here.terminal.runbook.parent / "state"),
+            },
         )
         saved, heard = (here.terminal.runbook.with_name(name) for name in ("saved.plan", "heard"))
         here.write(
             ("hold: 200ms, ttl: 4s, poll: 200ms, gates: [drift]", "hold: 5m, ttl: 9s, gates: [drift, told]"),
             *told(heard),
         )
-        said = [
-            script_of.run(*verb, expect=None)
-            for verb in (("plan", "--sql", "-o", str(saved)), ("run", "--until", "shadow-write", "-y"), ("doctor",))
-        ]
-        assert [r.code for r in said] == [0, 0, 0], said
+        verbs = (
+            ("freeze",),
+            ("plan", "--sql", "-o", str(saved)),
+            ("run", "--until", "shadow-write", "-y"),
+            ("doctor",),
+        )
+        with statements_seen(here) as statements:
+            said = [script_of.run(*verb, expect=None) for verb in verbs]
+        assert [r.code for r in said] == [0] * len(verbs), said
+        assert any("rollout:orders-state" in text for text in statements), "those of the run were seen"
+        assert marked not in str(statements)
+        broken = subprocess.run(
+            [sys.executable, "-c", BROKEN], env=script_of.environment, capture_output=True, text=True, timeout=60
+        )
+        assert "ZeroDivisionError: forced" in broken.stderr, "a traceback was made where the password is at hand"
+        assert marked not in broken.stderr + broken.stdout
         running = script_of.start("next", "-y")
         try:
             lines = [Path(f"/proc/{running.pid}/cmdline").read_bytes()]
@@ -251,4 +309,8 @@ def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
         children = heard.read_text(encoding="utf-8")
         assert {"as disk", "as gate", "as notify"} <= set(children.splitlines()), "each of them ran"
         assert marked not in children
+        assert '"revision"' in children, "the event that a notification is told"
+        files = [f for f in here.terminal.runbook.parent.rglob("*") if f.is_file()]
+        assert {"rollout.lock", "saved.plan", "heard"} <= {f.name for f in files}
+        assert [f for f in files if marked.encode() in f.read_bytes()] == []
         here.write()
