@@ -24,8 +24,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 
 
 def pytest_configure() -> None:
-    """SIGTERM ends the run as Ctrl-C does, so that fixtures are torn down."""
+    """SIGTERM ends the run as Ctrl-C does, so that fixtures are torn down. Whoever was started in the background, or
+    under nohup, ignores SIGINT or SIGHUP, and so would all that it starts: a handler is not handed down."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 _LONG = frozenset({"crash", "walk"})

@@ -83,7 +83,7 @@ def test_0_for_a_column_that_is_there_as_wanted_it_is_not_added_again_and_that_i
         ran = here.terminal.run("next", "--phase", "ddl", "-y")
         assert "already there" in ran.out
         assert here.seen()["create orders"] == before
-        assert [e["event"] for e in history(here)] == ["created", "started", "phase-done"]
+        assert [e["event"] for e in history(here)] == ["created", "started", "intended", "step-done", "phase-done"]
 
 
 def history(here: Small) -> list[dict[str, object]]:

@@ -33,11 +33,6 @@ def line(text: str) -> Answer:
     return lambda _, terminal: os.write(terminal, text.encode() + b"\n")
 
 
-def _hears_ctrl_c() -> None:
-    """Whoever was started in the background by a shell ignores it, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def typed(terminal: Terminal, answer: Answer, *arguments: str) -> tuple[int, str]:
     """The exit code and all that a terminal showed, when a person answers the question like that."""
     leader, follower = pty.openpty()
@@ -47,7 +42,6 @@ def typed(terminal: Terminal, answer: Answer, *arguments: str) -> tuple[int, str
         stdin=follower,
         stdout=follower,
         stderr=follower,
-        preexec_fn=_hears_ctrl_c,
     )
     os.close(follower)
     shown, answered = b"", False

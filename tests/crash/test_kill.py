@@ -67,6 +67,8 @@ def insist(here: Ground, arguments: tuple[str, ...], kills: int, rng: Random, se
         seen[phase] = seen.get(phase, 0) + 1
 
 
+@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", [1])
 def test_a_command_killed_anywhere_and_typed_again_ends_in_the_same_data(seed: int, pair: Pair, tmp_path: Path) -> None:
     rng = Random(seed)

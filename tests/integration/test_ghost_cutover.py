@@ -89,7 +89,7 @@ def frozen(server: Server, table: TableName, times: int, seed: object) -> Iterat
 @pytest.mark.parametrize(
     ("name", "times", "seed"),
     [
-        ("Orders", 2, 1),
+        pytest.param("Orders", 2, 1, marks=[pytest.mark.slow, pytest.mark.faults]),
         pytest.param("orders", 2, 1, marks=pytest.mark.slow),
         *(pytest.param(n, 8, s, marks=pytest.mark.slow) for n in ("Orders", "orders") for s in range(2, 5)),
     ],

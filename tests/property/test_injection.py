@@ -230,7 +230,7 @@ def work_on_rows(site: Site, shape: Shape, said: Said) -> Iterator[str]:
     of = positions.PassName(said.name(1), c.table.name, 1, said.name(2))
     fence = positions.Fence(of, 7, lo)
     for conflict in ("", "refuse", "new_wins", "old_wins"):
-        rule = fill_rule(relation, shape, conflict)  # type: ignore[arg-type] # each is one of its words
+        rule = fill_rule(relation, shape, conflict, said.name(3))  # type: ignore[arg-type] # each is one of its words
         yield from packets.batch(space, fence, packets.Move(hi, 9, 3, False, (lo, hi)), rule.write, tag)
         yield from packets.single(space, fence, lo, rule.write, tag)
         yield rows.counts(space, Span(lo, hi), rule.counted, tag)

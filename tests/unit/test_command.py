@@ -94,7 +94,7 @@ def test_checks_by_a_command_leave_no_descriptor_open(checks: int) -> None:
     for _ in range(max(2, checks // 100)):
         with pytest.raises(CommandFailed, match="no answer"):
             run_command(["sh", "-c", "sleep 60 & exit 0"], 0.05)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def walk(here: Ground, phases: tuple[str, ...]) -> None:
     [
         ("aijob", "triggers"),
         ("orders", "triggers"),
-        ("documents", "triggers"),
+        pytest.param("documents", "triggers", marks=pytest.mark.slow),
         pytest.param("orders", "flag", marks=pytest.mark.slow),
         pytest.param("readings", "triggers", marks=[needs_real, pytest.mark.slow]),
         pytest.param("aijob", "flag", marks=pytest.mark.slow),
