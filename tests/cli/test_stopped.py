@@ -54,7 +54,8 @@ def stop(here: Small, number: signal.Signals, verb: tuple[str, ...], reached: st
 def test_0_for_a_signal_in_ddl_or_in_a_backfill_and_the_same_command_goes_on(
     here: Small, number: signal.Signals
 ) -> None:
-    fill(here, 150)
+    fill(here, 600)
+    wait_caught_up(here.pair)
     assert "paused" in stop(here, number, ("next", "-y"), BUILDS)
     assert here.terminal.run("status", "--json").json["state"] == "paused"
     here.terminal.run("next", "--phase", "ddl", "-y")
