@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from orchestrator.errors import Held
+from orchestrator.errors import Held, PrivilegeMissing
 from orchestrator.model import in_use
 from orchestrator.model.chooser import Ground
 from orchestrator.model.comparing import mend
@@ -33,11 +33,13 @@ _PARTNER, _CASCADE = "partner-constrained", "cascade-unseen"
 
 
 def seen(what: str, reading: Reading[T] | None) -> T:
-    """The value of a reading that the plan hangs on. Raises Held when it could not be seen: it is never guessed."""
-    if reading is None or reading.value is None:
-        why = "nobody looked" if reading is None else reading.unseen
-        grant = reading.grant if reading is not None else ""
-        raise Held(f"{what} cannot be seen: {why}", f"{what} can be read", grant or "rollout check")
+    """The value of a reading that the plan hangs on: it is never guessed. Raises PrivilegeMissing when a right would
+    show it, else Held."""
+    if reading is None:
+        raise Held(f"{what} cannot be seen: nobody looked", f"{what} can be read", "rollout check")
+    if reading.value is None:
+        told = f"{what} cannot be seen: {reading.unseen}", f"{what} can be read"
+        raise PrivilegeMissing(*told, reading.grant) if reading.grant else Held(*told, "rollout check")
     return reading.value
 
 

@@ -30,6 +30,7 @@ from orchestrator.mysql.patience import ask_again
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql import evidence
+from orchestrator.mysql.told import refuse_unread
 from orchestrator.ports import Beat, Observer
 
 _TICK_S = 0.25
@@ -79,6 +80,7 @@ class WaitDriver:
                     with contextlib.closing(self._site.connect("quiet")) as session:
                         return self._quiet(step, beat, session)
         except (ServerError, ServerUnreachable) as error:
+            refuse_unread(self._site, error, f"waiting ({step.kind})")
             return Outcome(Result.HELD, f"cannot be seen: {error}", "a server that shows transactions and statements")
 
     def observe(self, step: WaitStep, beat: Beat) -> Seen:

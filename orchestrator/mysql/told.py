@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, ServerUnreachable
 from orchestrator.mysql.errno import Cure, ServerError
-from orchestrator.mysql.look.unseen import read_account
+from orchestrator.mysql.look.unseen import read_account, unseen_because
 from orchestrator.mysql.session import Row, Session
+from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.state import Statement
 
 # No such schema, no such table: rollout was never installed here.
@@ -42,6 +44,13 @@ def told(error: ServerError, doing: str, grant: str = "") -> RolloutError:
             return ConfigurationError(
                 seen, "a server that takes this statement", "mend what the server says, then try again"
             )
+
+
+def refuse_unread(site: Site, error: ServerError | ServerUnreachable, doing: str) -> None:
+    """Raises PrivilegeMissing, with the exact GRANT, when the server's own books may not be read."""
+    if isinstance(error, ServerError) and error.is_privilege:
+        with closing(site.connect("look")) as session:
+            raise told(error, doing, unseen_because(error, read_account(session)).grant) from error
 
 
 def told_of_state(session: Session, error: ServerError, doing: str, *, writes: bool = True) -> RolloutError:

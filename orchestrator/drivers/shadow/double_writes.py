@@ -20,6 +20,7 @@ from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
 from orchestrator.mysql.sql.evidence import digests_since
 from orchestrator.mysql.sql.flag import describe_double_writes
+from orchestrator.mysql.told import refuse_unread
 from orchestrator.ports import Beat, Driver, Flags
 
 _TICK_S = 0.25
@@ -89,6 +90,7 @@ class DoubleWriteProof:
             with closing(self._site.connect("proof")) as session:
                 return self._proven(step, beat, session)
         except (ServerError, ServerUnreachable) as error:
+            refuse_unread(self._site, error, "proving double writes")
             return Outcome(Result.HELD, f"cannot be seen: {error}", "a server that shows its statements")
 
     def observe(self, step: ProveDoubleWrites, beat: Beat) -> Seen:
