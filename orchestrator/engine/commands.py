@@ -13,7 +13,6 @@ from orchestrator.engine.entry import Entry, resumed
 from orchestrator.engine.judging import refusal
 from orchestrator.engine.leasing import FENCED_HOLDER_GOES_S, begun, leased
 from orchestrator.engine.parts import Parts
-from orchestrator.engine.pulse import Unheard
 from orchestrator.engine.walk import Ended, Engine
 from orchestrator.errors import Held, UsageError
 from orchestrator.model.advice import again
@@ -211,8 +210,8 @@ class Commands:
     def _cleared(self, record: Record, lease: Lease, reason: str) -> Record:
         """The half step of a command that is gone, cleared; in the stages of the flags, readers are back."""
         note = "nothing was half done"
-        if (half := record.intent) is not None:
-            note = self._p.drivers[half.kind].abandon(half, Unheard(self._p, lease, record, half)).note
+        if record.intent is not None:
+            record, note = self._engine.cleared(record, record.intent, lease)
         if record.phase in GOES_BACK:
             record = replace(record, done=tuple(p for p in record.done if p not in GOES_BACK))
             note = f"readers are at 0 %; {note}"

@@ -51,22 +51,8 @@ def failed(record: Record, step: Step) -> Record:
 
 def settled(record: Record, step: Step, outcome: Outcome) -> Record:
     """The record with the step among the done ones, its intent closed, and what else follows from that step."""
-    changed = replace(record, intent=None, done_steps=(*record.done_steps, step_key(step)))
+    changed = added(replace(record, intent=None, done_steps=(*record.done_steps, step_key(step))), step)
     match step:
-        case AddColumns():
-            changed = replace(changed, columns_added=(*record.columns_added, *(c.name for c in step.columns)))
-        case GhostAlter():
-            columns = (*record.columns_added, *(c.name for c in step.columns))
-            indexes = (*record.indexes_added, *(i.name for i in step.indexes))
-            changed = replace(changed, columns_added=columns, indexes_added=indexes)
-        case RenameColumn():
-            changed = _renamed(changed, step)
-        case AddIndex():
-            changed = replace(changed, indexes_added=(*record.indexes_added, step.index.name))
-        case AddForeignKey():
-            changed = replace(changed, foreign_keys_added=(*record.foreign_keys_added, step.foreign_key.name))
-        case AddCheck():
-            changed = replace(changed, checks_added=(*record.checks_added, step.check.name))
         case InstallTrigger() | RaiseDoubleWrites():
             # A mirror that is new makes every earlier sweep worthless: the next one counts positions of its own.
             still = tuple(s for s in changed.done_steps if s not in _SWEPT)
@@ -77,6 +63,9 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
         case RemoveMirror():
             left = tuple(p for p in record.done if record.phase == "finish" or p in ("ddl", "backfill"))
             changed = replace(changed, both_written=False, on_conflict="", done=left, mirror="")
+        case RenameColumn(back=True):
+            left = tuple(n for n in record.columns_renamed if n != step.new)
+            changed = replace(changed, done=(), columns_renamed=left)
         case DropColumns():
             changed = replace(changed, done=(), columns_added=())
         case DropIndex():
@@ -95,8 +84,37 @@ def settled(record: Record, step: Step, outcome: Outcome) -> Record:
     return changed
 
 
-def _renamed(record: Record, step: RenameColumn) -> Record:
-    if not step.back:
-        return replace(record, columns_renamed=(*record.columns_renamed, step.old))
-    left = tuple(n for n in record.columns_renamed if n != step.new)
-    return replace(record, done=(), columns_renamed=left)
+def adds(step: Step) -> bool:
+    """Whether what the step puts into the table is ours to take away on the way back."""
+    return isinstance(step, AddColumns | GhostAlter | AddIndex | AddForeignKey | AddCheck) or (
+        isinstance(step, RenameColumn) and not step.back
+    )
+
+
+def added(record: Record, step: Step) -> Record:
+    """The record with what the step put into the table, or a part of it, among what is ours. Others change nothing."""
+    match step:
+        case AddColumns():
+            return replace(record, columns_added=_with(record.columns_added, *(c.name for c in step.columns)))
+        case GhostAlter():
+            columns = _with(record.columns_added, *(c.name for c in step.columns))
+            return replace(
+                record,
+                columns_added=columns,
+                indexes_added=_with(record.indexes_added, *(i.name for i in step.indexes)),
+            )
+        case RenameColumn(back=False):
+            return replace(record, columns_renamed=_with(record.columns_renamed, step.old))
+        case AddIndex():
+            return replace(record, indexes_added=_with(record.indexes_added, step.index.name))
+        case AddForeignKey():
+            return replace(record, foreign_keys_added=_with(record.foreign_keys_added, step.foreign_key.name))
+        case AddCheck():
+            return replace(record, checks_added=_with(record.checks_added, step.check.name))
+        case _:
+            return record
+
+
+def _with(names: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    """Each once: of a step that was cleared half-way, the rest is added by another one."""
+    return tuple(dict.fromkeys((*names, *more)))

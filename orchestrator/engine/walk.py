@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.effects import failed, intended, settled
+from orchestrator.engine.effects import added, adds, failed, intended, settled
 from orchestrator.engine.gate import wait_for_checks
 from orchestrator.engine.loss import hanging_before, loss_before, was_accepted
 from orchestrator.engine.parts import Parts
@@ -134,8 +134,16 @@ class Engine:
                     step_key(s) for s in phase.steps(self._p.runbook, self._p.observer.look(phase.needs), record)
                 }
                 if step_key(step) not in offered:
-                    driver.abandon(step, Unheard(self._p, lease, record, step))
+                    record, _ = self.cleared(record, step, lease)
                 return replace(record, intent=None)
+
+    def cleared(self, record: Record, step: Step, lease: Lease) -> tuple[Record, str]:
+        """The half step is cleared, and what became of it. What of it took effect and stays is ours to take away."""
+        driver, beat = self._p.drivers[step.kind], Unheard(self._p, lease, record, step)
+        note = driver.abandon(step, beat).note
+        if adds(step) and driver.observe(step, beat) in (Seen.PRESENT, Seen.PARTIAL):
+            record = added(record, step)
+        return record, note
 
     def _step(self, record: Record, lease: Lease, step: Step) -> Record:
         pulse = Pulse(self._p, lease, record, step, self._stuck)
@@ -241,12 +249,12 @@ class Engine:
         if ask.ask is Ask.ABORT:
             if record.phase in GOES_BACK:
                 self._p.flags.lower(record.epoch)
-            cleared = self._p.drivers[step.kind].abandon(step, Unheard(self._p, lease, record, step))
+            record, note = self.cleared(record, step, lease)
             left = tuple(p for p in record.done if record.phase not in GOES_BACK or p not in GOES_BACK)
             cancelled = replace(record, intent=None, done=left)
-            self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {cleared.note}", reason=ask.reason)
+            self.record(cancelled, EventKind.ABORTED, f"aborted by {ask.who}: {note}", reason=ask.reason)
             return PhaseFailed(
-                f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {cleared.note or 'nothing is left'}",
+                f"{record.phase} was aborted by {ask.who} in {step_key(step)}; {note or 'nothing is left'}",
                 "a phase that runs to its end",
                 again(record),
             )

@@ -48,6 +48,20 @@ def test_what_a_dead_command_added_is_remembered_as_ours() -> None:
     assert stage.world.columns == set()
 
 
+@pytest.mark.parametrize("begun_by", ["next", "rollback"])
+def test_what_took_effect_and_stays_when_a_half_step_is_cleared_is_ours(begun_by: str) -> None:
+    """Found by make zombies: aborted in an ADD INDEX that had taken effect, the way back held for somebody's index."""
+    stage = Stage()
+    stage.with_runbook(rollback_ddl=RollbackDdl.DROP)
+    died_at(stage, "after add-columns", stage.commands.next, "ddl")
+    stage.commands.abort()
+    assert stage.record.columns_added == ("state",)
+    if begun_by == "next":
+        stage.commands.next("ddl")
+    stage.commands.rollback("", ())
+    assert stage.world.columns == set()
+
+
 def test_a_step_whose_fate_nobody_can_say_stops_for_a_human() -> None:
     stage = Stage()
     died_at(stage, "before add-columns", stage.commands.next, "ddl")
