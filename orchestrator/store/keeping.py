@@ -83,7 +83,8 @@ class HeldLease:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let go: the thread ends, the row is cleared, the session is closed. Never raises, never waits long."""
+        """Let go: the thread ends, the row is cleared unless the lease was lost, the session is closed. Never raises,
+        never waits long."""
         self._ended.set()
         self._thread.join(self._place.times.answer_s + 1.0)
         if self._thread.is_alive():
@@ -150,7 +151,10 @@ class HeldLease:
     def _let_go(self) -> None:
         place = self._place
         with contextlib.suppress(ServerError, RolloutError):  # the connection's end frees the lock in any case
-            packet(self._session, (START, sql.clear(place.schema, place.id, self._epoch), COMMIT))
+            # Who was silent may yet send what he was about to send: the row goes on saying who he is, so that whoever
+            # comes next ends his sessions.
+            if self._ended.is_set():
+                packet(self._session, (START, sql.clear(place.schema, place.id, self._epoch), COMMIT))
             rows(self._session, sql.let_go(place.lock))
         self._session.close()
 

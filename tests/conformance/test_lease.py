@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from orchestrator.errors import Fenced, LeaseTaken
 from orchestrator.model.state import EventKind
 from orchestrator.mysql.clock import SystemClock
+from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.lease import lock_name
 from orchestrator.sandbox.server import Server
 from orchestrator.store.mysql import MysqlStore
@@ -271,6 +273,23 @@ def test_a_holder_that_cannot_reach_the_server_does_not_believe_in_its_lease(
             assert seconds < 30
             assert epoch > lease.epoch
         cut.close()
+
+
+def test_who_let_go_because_he_was_silent_sends_nothing_more_once_another_acts(
+    primary: Server, store: MysqlStore, schema_name: str
+) -> None:
+    """Found by make zombies: his keeper had let go and taken his name off the lease, so nobody ended his sessions, and
+    a DROP of his was executed among the work of whoever came next."""
+    settings = settings_of(primary, schema_name)
+    silent = MysqlStore(settings, SystemClock(), times=LeaseTimes(silence_s=0.3))
+    scratch = Session(settings, role="scratch", reopens=False)
+    with closing(silent), closing(scratch), silent.lease(ID, "lee") as lease:
+        wait_for(lambda: store.holder(ID) is None, 10, "his keeper lets go")
+        assert scratch.value("SELECT 1") == 1, "nobody came yet"
+        with holder(primary, schema_name), pytest.raises(ServerError):
+            scratch.value("SELECT 1")
+        with pytest.raises(Fenced):
+            lease.alive()
 
 
 def _epochs(server: Server, schema: str, id: str) -> set[int]:
