@@ -133,6 +133,7 @@ def test_2_for_a_url_that_cannot_be_meant(here: Small, where: str) -> None:
 
 def test_2_for_a_file_or_a_port_that_cannot_be_had(here: Small) -> None:
     lock = here.terminal.runbook.with_suffix(".lock")
+    lock.unlink(missing_ok=True)  # other tests freeze it
     lock.mkdir()
     ran = run(here.terminal.environment, "freeze")
     assert (ran.returncode, f"{lock} cannot be written" in ran.stderr) == (2, True)
