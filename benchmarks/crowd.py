@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,7 +89,7 @@ def stall() -> Sequence[Figure]:
             with_us.during(lambda: filled(settings, 5_000, _TARGET_S))
             took_s = time.perf_counter() - began
             without = _Application(settings)
-            without.during(lambda took_s=took_s: time.sleep(took_s))
+            without.during(partial(time.sleep, took_s))
             empty(session)
             plainly = _Application(settings)
             plainly.during(lambda: plain_loop(session, _BATCH_ROWS))

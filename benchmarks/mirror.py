@@ -208,7 +208,7 @@ def _scan(session: Session, settings: ServerSettings) -> str:
     shape = read_shape(session, contract.table)
     if shape is None:
         raise RuntimeError(f"{contract.table} is not there")
-    rule = fill_rule(load_relation(session, contract, shape), shape, "")
+    rule = fill_rule(load_relation(session, contract, shape), shape, "", "")
     return f"SELECT COUNT(*) FROM {contract.table} AS t WHERE {rule.wrong}"
 
 

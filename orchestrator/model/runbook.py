@@ -88,6 +88,7 @@ class Limits(Struct, frozen=True):
     metadata_lock_age_s: float = 5.0
     transaction_age_s: float = 30.0
     threads_running: int = 200
+    rest_above: int | None = None
     history_list: int = 1_000_000
     disk: DiskSource = field(default_factory=DiskSource)
     kill: KillPolicy = field(default_factory=KillPolicy)

@@ -18,6 +18,7 @@ from orchestrator.model.facts import Shape
 from orchestrator.model.keys import Key
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import BatchSize, Patience, Reader, chunks
+from orchestrator.mysql.pace import Pace
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.sql.bounds import Span, key_space, read_key
 from orchestrator.mysql.sql.checksum import HEX_DIGITS, LENGTHS_DIFFER, digests_of_keys, digests_of_span, span_digest
@@ -85,7 +86,14 @@ class Side(Struct, frozen=True):
         )
 
 
-def side(session: Session, shape: Shape, patience: Patience, names: Sequence[str] = (), tag: str = "") -> Side:
+def side(
+    session: Session,
+    shape: Shape,
+    patience: Patience,
+    names: Sequence[str] = (),
+    tag: str = "",
+    pace: Pace | None = None,
+) -> Side:
     """``names``: the columns that count, all of the table without them. Raises RunbookError: one is not there, or the
     table has no usable key."""
     wanted = {name.lower() for name in names}
@@ -93,7 +101,7 @@ def side(session: Session, shape: Shape, patience: Patience, names: Sequence[str
     missing = wanted - {c.name.lower() for c in columns}
     if missing:
         raise RunbookError(f"{shape.table} has no column {', '.join(sorted(missing))}", "columns of the table", "look")
-    return Side(Reader(session, key_space(shape), (), tag), columns, patience)
+    return Side(Reader(session, key_space(shape), (), tag, pace), columns, patience)
 
 
 def digests(of: Side, target_s: float = _TARGET_S) -> Iterator[tuple[Span, Digest]]:
@@ -105,10 +113,14 @@ def digests(of: Side, target_s: float = _TARGET_S) -> Iterator[tuple[Span, Diges
         began = of.patience.clock.monotonic()
         span = of.patience.ask(partial(of.reader.cut, Span(at), size.rows))
         found = of.of(span)
-        size = size.after(found.rows, of.patience.clock.monotonic() - began)
+        took_s = of.patience.clock.monotonic() - began
+        rest = of.reader.rest(took_s)
+        size = size.after(found.rows, took_s).sharing(rest.share)
         yield span, found
         if span.hi is None:
             return
+        if rest.seconds:
+            of.patience.wait(rest.seconds, rest.reason)
         at = span.hi
 
 

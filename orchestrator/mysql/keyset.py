@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.model.keys import Key, spread
 from orchestrator.model.types import Family
+from orchestrator.mysql.pace import NO_REST, Pace, Rest
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.sql.bounds import KeySpace, Span, read_key
@@ -35,6 +36,7 @@ class BatchSize(Struct, frozen=True):
     """How many rows the next batch may have, so that it takes no more than ``target_s``: grows twofold at most, shrinks
     as it must.
 
+    ``share``: of the target, while room is made for others.
     ``row_s`` is what a row costs in a slow batch: the slowest of late, forgotten slowly, because the application waits
     for the slow ones. ``written_s`` is what writing one cost. None before it was measured.
     """
@@ -45,6 +47,11 @@ class BatchSize(Struct, frozen=True):
     row_s: float | None = None
     written_s: float | None = None
     forgotten: float = _FORGOTTEN
+    share: float = 1.0
+
+    @property
+    def aim_s(self) -> float:
+        return self.target_s * self.share
 
     @staticmethod
     def start(target_s: float, most_rows: int) -> BatchSize:
@@ -61,12 +68,12 @@ class BatchSize(Struct, frozen=True):
         smaller batches would be no shorter, only more."""
         if rows <= 0:
             return self.clamped(self.rows * 2)
-        if rows < self.rows // _CUT and took_s <= self.target_s:
+        if rows < self.rows // _CUT and took_s <= self.aim_s:
             return self
         cost_s = max(took_s - fixed_s, 1e-6) / rows
         judged_s = cost_s if self.row_s is None else max(cost_s, self.row_s + (cost_s - self.row_s) * self.forgotten)
         # Below some size a batch costs its round trips and its commit, and a smaller one takes as long.
-        room_s = max(self.target_s - fixed_s, min(fixed_s, self.target_s))
+        room_s = max(self.aim_s - fixed_s, min(fixed_s, self.aim_s))
         wanted = max(min(self.rows, LEAST_ROWS), int(room_s / judged_s))
         return replace(self.clamped(min(self.rows * 2, wanted)), row_s=judged_s)
 
@@ -79,12 +86,17 @@ class BatchSize(Struct, frozen=True):
         nothing is known of what writing costs here."""
         if self.rows == 1:
             return True
-        return pending <= FIRST_ROWS if self.written_s is None else pending * self.written_s <= _LATE * self.target_s
+        return pending <= FIRST_ROWS if self.written_s is None else pending * self.written_s <= _LATE * self.aim_s
 
     def shrunk_for(self, pending: int) -> BatchSize:
         """The size at which the same share of pending rows takes the target time."""
-        most = FIRST_ROWS if self.written_s is None else self.target_s / max(1e-9, self.written_s)
+        most = FIRST_ROWS if self.written_s is None else self.aim_s / max(1e-9, self.written_s)
         return self.clamped(min(self.rows - 1, int(self.rows * most / pending)))
+
+    def sharing(self, share: float) -> BatchSize:
+        """The size while a batch may take ``share`` of the target: smaller at once, larger as batches show it."""
+        rows = self.rows if self.row_s is None else int(self.target_s * share / self.row_s)
+        return replace(self.clamped(min(self.rows, max(rows, min(self.rows, LEAST_ROWS)))), share=share)
 
     def halved(self) -> BatchSize:
         return self.clamped(self.rows // 2)
@@ -94,12 +106,22 @@ class BatchSize(Struct, frozen=True):
 
 
 class Reader(Struct, frozen=True):
-    """Reads stretches of one key space; ``counted`` are conditions (0 or 1) over the row ``t``."""
+    """Reads stretches of one key space; ``counted`` are conditions (0 or 1) over the row ``t``. ``pace``: None where
+    little is read."""
 
     session: Session
     space: KeySpace
     counted: tuple[str, ...]
     tag: str = ""
+    pace: Pace | None = None
+
+    def on(self, session: Session) -> Reader:
+        """The same for another thread."""
+        return replace(self, session=session, pace=self.pace and self.pace.another())
+
+    def rest(self, took_s: float) -> Rest:
+        """What follows work on rows of ``took_s`` that ended right now."""
+        return self.pace.after(self.session, took_s) if self.pace is not None else NO_REST
 
     def last(self) -> Key | None:
         """The last key that exists now; None: the table is empty."""
@@ -153,10 +175,14 @@ def stretches(reader: Reader, span: Span, size: BatchSize, patience: Patience) -
     while True:
         began = patience.clock.monotonic()
         found = patience.ask(partial(reader.next, Span(at, span.hi), size.rows))
-        size = size.after(found.rows, patience.clock.monotonic() - began)
+        took_s = patience.clock.monotonic() - began
+        rest = reader.rest(took_s)
+        size = size.after(found.rows, took_s).sharing(rest.share)
         yield found
         if found.span.hi == span.hi:
             return
+        if rest.seconds:
+            patience.wait(rest.seconds, rest.reason)
         at = found.span.hi
 
 

@@ -287,13 +287,13 @@ class MysqlObserver:
 
         shape, record = self._present(session), self._read_record()
         truth = record.truth if record is not None else "old-is-truth"
-        return scan_drift(self._scans(), self._relation_of(session, shape), shape, truth, keep_going)
+        return scan_drift(self._scans(), self._relation_of(session, shape), shape, truth, keep_going, self._site.pace())
 
     def _read_invariants(self, session: Session, keep_going: KeepGoing) -> DriftFacts:
         from orchestrator.mysql.scan import scan_invariants
 
         shape, invariants = self._present(session), self._site.runbook.contract.invariants
-        return scan_invariants(self._scans(), invariants, shape, keep_going)
+        return scan_invariants(self._scans(), invariants, shape, keep_going, self._site.pace())
 
     def _read_meter(self, session: Session, keep_going: KeepGoing) -> MeterFacts:
         """Nothing can be lost that has no column yet."""
@@ -307,4 +307,4 @@ class MysqlObserver:
         relation = self._relation_of(session, shape)
         if not all(shape.column(m.new) for m in runbook.contract.pairs):
             relation = replace(relation, pairs=())
-        return scan_meter(self._scans(), relation, shape, dropped, keep_going)
+        return scan_meter(self._scans(), relation, shape, dropped, keep_going, self._site.pace())

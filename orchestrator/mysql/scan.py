@@ -17,6 +17,7 @@ from orchestrator.mysql.clock import SystemClock
 from orchestrator.mysql.comparison import Comparer, Tally
 from orchestrator.mysql.errno import ServerError
 from orchestrator.mysql.keyset import MOST_READ_ROWS, BatchSize, Patience, Reader, stretches
+from orchestrator.mysql.pace import Pace
 from orchestrator.mysql.persistence import Backoff
 from orchestrator.mysql.questions import Question, drift_question, invariants_question, meter_question
 from orchestrator.mysql.relation import Relation, some
@@ -73,24 +74,33 @@ def scan_values(
 
 
 def scan_drift(
-    session: Session, relation: Relation, shape: Shape, mode: Truth, keep_going: KeepGoing = always
+    session: Session,
+    relation: Relation,
+    shape: Shape,
+    mode: Truth,
+    keep_going: KeepGoing = always,
+    pace: Pace | None = None,
 ) -> DriftFacts:
     """Every row by the relation of ``mode``; a row is looked at again before it is called wrong.
 
     Raises Held when ``keep_going`` said no: a part of a table proves nothing. RunbookError, ServerError,
     ServerUnreachable.
     """
-    tally = _whole(session, shape, drift_question(relation, mode), keep_going)
+    tally = _whole(session, shape, drift_question(relation, mode), keep_going, pace)
     return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
 
 
 def scan_invariants(
-    session: Session, invariants: Sequence[Invariant], shape: Shape, keep_going: KeepGoing = always
+    session: Session,
+    invariants: Sequence[Invariant],
+    shape: Shape,
+    keep_going: KeepGoing = always,
+    pace: Pace | None = None,
 ) -> DriftFacts:
     """Rows that break an invariant, each counted once. Raises as ``scan_drift``."""
     if not invariants:
         return DriftFacts(0, 0)
-    tally = _whole(session, shape, invariants_question(invariants), keep_going)
+    tally = _whole(session, shape, invariants_question(invariants), keep_going, pace)
     return DriftFacts(tally.rows_compared, tally.mismatches, tally.classes())
 
 
@@ -100,6 +110,7 @@ def scan_meter(
     shape: Shape,
     dropped: Sequence[Column] = (),
     keep_going: KeepGoing = always,
+    pace: Pace | None = None,
 ) -> MeterFacts:
     """What the way back cannot carry, by class; ``dropped`` columns would go with it. Raises as ``scan_drift``."""
     if not (relation.pairs or dropped):
@@ -108,7 +119,7 @@ def scan_meter(
     def told(progress: Progress) -> bool:
         return keep_going(replace(progress, note="counts what going back would lose"))
 
-    return MeterFacts(_whole(session, shape, meter_question(relation, dropped), told).classes())
+    return MeterFacts(_whole(session, shape, meter_question(relation, dropped), told, pace).classes())
 
 
 def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> Patience:
@@ -116,9 +127,9 @@ def patience(clock: Clock, wait: Callable[[float, str], None] | None = None) -> 
     return Patience(clock, Backoff(random.random), wait or (lambda seconds, _: clock.sleep(seconds)))
 
 
-def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepGoing) -> Tally:
+def _whole(session: Session, shape: Shape, question: Question, keep_going: KeepGoing, pace: Pace | None) -> Tally:
     clock, tally = SystemClock(), Tally()
-    reader = Reader(session, key_space(shape), question.counted)
+    reader = Reader(session, key_space(shape), question.counted, pace=pace)
     total = estimate_of(session.query(estimate(reader.space)))
 
     def listen(waits: str = "") -> None:

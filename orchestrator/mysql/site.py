@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from orchestrator.model.runbook import Runbook
 from orchestrator.mysql import quote
+from orchestrator.mysql.pace import Pace
 from orchestrator.mysql.session import Session
 from orchestrator.ports import Clock
 from orchestrator.settings import ServerSettings
@@ -23,6 +24,10 @@ class Site(Struct, frozen=True):
         ``reopens`` False: for what no epoch fences. ``roams``: for what only looks. Raises ServerUnreachable,
         ConfigurationError."""
         return Session(self.settings, role=role, timeout_s=timeout_s, sends=sends, reopens=reopens, roams=roams)
+
+    def pace(self) -> Pace:
+        """How work on rows makes room for the application."""
+        return Pace(self.runbook.limits.rest_above)
 
     def tag(self, step: str) -> str:
         """The comment by which a statement of ours is found again, also after our death. ``step`` may hold any name

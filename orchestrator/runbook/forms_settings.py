@@ -118,6 +118,17 @@ class CountForm(Form):
     max: int = Field(ge=1, le=10**12, description="Greatest number that may be met.")
 
 
+class ThreadsForm(Form):
+    max: int = Field(default=200, ge=1, le=10**12, description="Greatest number that may be met.")
+    rest_above: int | None = Field(
+        default=None,
+        ge=0,
+        le=10**12,
+        description="Statements of others under way, beyond which work on rows rests between batches; default 2.5 for "
+        "each processor of the server.",
+    )
+
+
 class DiskSourceForm(Form):
     command: str | None = Field(default=None, min_length=1, description="A command that prints the free bytes.")
     none: str | None = Field(default=None, min_length=1, description="Nobody can say; the reason why that is accepted.")
@@ -144,7 +155,7 @@ class ChecksForm(Form):
     long_transactions: AgeForm | None = Field(
         default=None, description="Age of the oldest open transaction; default 30s."
     )
-    threads_running: CountForm | None = Field(default=None, description="Active threads of the server; default 200.")
+    threads_running: ThreadsForm | None = Field(default=None, description="Active threads of the server.")
     history_list: CountForm | None = Field(
         default=None, description="Length of InnoDB's history list; default 1000000."
     )

@@ -133,6 +133,7 @@ def limits(form: forms.ChecksForm, build: Builder) -> Limits:
         metadata_lock_age_s=form.metadata_locks.max_age if form.metadata_locks else plain.metadata_lock_age_s,
         transaction_age_s=form.long_transactions.max_age if form.long_transactions else plain.transaction_age_s,
         threads_running=form.threads_running.max if form.threads_running else plain.threads_running,
+        rest_above=form.threads_running.rest_above if form.threads_running else plain.rest_above,
         history_list=form.history_list.max if form.history_list else plain.history_list,
         disk=_disk(form.disk, build),
         kill=_kill(form.metadata_locks),

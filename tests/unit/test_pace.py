@@ -10,6 +10,7 @@ from orchestrator.model.outcome import GO, Progress, Result, Signal, SignalKind
 from orchestrator.mysql.comparison import SAMPLES, Tally
 from orchestrator.mysql.errno import Cure, ServerError
 from orchestrator.mysql.keyset import FIRST_ROWS, BatchSize
+from orchestrator.mysql.pace import _processors
 from orchestrator.mysql.persistence import Backoff, persist
 from orchestrator.mysql.values import ValueTally, shown
 from tests.support.state import HandClock
@@ -256,3 +257,27 @@ def test_a_transaction_that_is_too_large_for_a_cluster_or_a_log_becomes_smaller(
 def test_only_an_error_that_comes_again_and_that_a_row_makes_is_a_row_s_fault() -> None:
     assert all(ServerError(n, "").is_of_a_row for n in (1048, 1062, 1264, 1366, 1406, 1644, 1690, 3819))
     assert not any(ServerError(n, "").is_of_a_row for n in (3, 1030, 1114, 1142, 1146, 1205, 1213, 1290, 1449, 2013))
+
+
+def test_room_for_others_makes_the_next_batch_shorter_at_once_and_no_longer_by_itself() -> None:
+    size = BatchSize(0.1, 5000, 1000, row_s=0.0001)
+    assert size.sharing(0.25).rows == 250
+    assert size.sharing(0.25).sharing(1.0).rows == 250
+    assert size.sharing(1.0).rows == 1000
+    assert BatchSize(0.08, 5000, 20).after(20, 0.08).sharing(0.25).rows == 20, "smaller ones would be only more"
+
+
+def test_a_batch_that_makes_room_keeps_its_shorter_time_until_there_is_more_again() -> None:
+    size = BatchSize(0.1, 5000, 1000, row_s=0.0001).sharing(0.25)
+    for _ in range(20):
+        size = size.after(size.rows, size.rows * 1e-4)
+    assert size.rows == 250
+    size = size.sharing(1.0)
+    for _ in range(20):
+        size = size.after(size.rows, size.rows * 1e-4)
+    assert size.rows == 1000
+
+
+def test_processors_are_counted_from_their_ranges() -> None:
+    told = {"0-1": 2, "0": 1, "0-3,8": 5, b"0-63": 64, "": 0, None: 0}
+    assert {ranges: _processors(ranges) for ranges in told} == told

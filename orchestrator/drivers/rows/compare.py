@@ -165,7 +165,8 @@ class CompareDriver:
         shape = live_shape(session, step.table, contract.key)
         relation = load_relation(session, contract, shape)
         question = question_of(step, relation, contract, shape)
-        return shape, Reader(session, key_space(shape), question.counted, self._site.tag(step_key(step))), question
+        tag, pace = self._site.tag(step_key(step)), self._site.pace()
+        return shape, Reader(session, key_space(shape), question.counted, tag, pace), question
 
     def _patience(self, listening: Listening) -> Patience:
         def wait(seconds: float, reason: str) -> None:

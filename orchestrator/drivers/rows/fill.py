@@ -81,7 +81,7 @@ class FillDriver:
                 gathering = Gathering(reader, rule, size, self._site.clock.monotonic)
                 asking, keys = gathering.question(next_rows.span), _UNKNOWN_KEYS
                 if all(planned.shape.column(c.name) for c in self._site.runbook.contract.columns):
-                    next_rows = gathering.next(span, once, lambda: True) or next_rows
+                    next_rows = gathering.next(span, once, lambda _: 1.0) or next_rows
             move = Move(next_rows.span.hi, next_rows.rows, next_rows.rows, next_rows.span.hi == span.hi, keys)
             fence = Fence(self._pass(step, _next_name(step, position)), _UNKNOWN_EPOCH, span.lo)
             return (told, end, asking, *packets.batch(reader.space, fence, move, rule.write, reader.tag))
@@ -207,7 +207,8 @@ class FillDriver:
         contract = self._site.runbook.contract
         shape = live_shape(session, step.table, contract.key)
         rule = fill_rule(load_relation(session, contract, shape), shape, step.on_conflict, step.mend)
-        reader = Reader(session, key_space(shape), rule.counted, self._site.tag(step_key(step)))
+        tag, pace = self._site.tag(step_key(step)), self._site.pace()
+        reader = Reader(session, key_space(shape), rule.counted, tag, pace)
         return _Planned(rule, reader, shape)
 
     def _size(self, session: Session, step: Fill) -> BatchSize:

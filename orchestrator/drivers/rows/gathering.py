@@ -50,15 +50,17 @@ class Gathering:
         space, tag = self._reader.space, self._reader.tag
         return listed(space, span, self._rule.wrong, self._rule.counted, most_keys or self._most_keys, tag)
 
-    def next(self, span: Span, ask: Ask, goes_on: Callable[[], bool]) -> Stretch | None:
+    def next(self, span: Span, ask: Ask, goes_on: Callable[[float], float]) -> Stretch | None:
         """The next rows of ``span`` with the keys of those that are pending: as many as one packet writes, or about a
-        second's reading. None: too many are pending. ``goes_on`` is asked after each stretch that was read.
+        second's reading. None: too many are pending. ``goes_on`` gets what each stretch took, and says which share of
+        its time the next one may take; 0: there is none.
 
         Raises what ``ask`` raises; ServerError never for a row's sake (None then: whoever writes it names it)."""
         keys: tuple[Key, ...] = ()
         at, rows, blocked = span.lo, 0, 0
         until_s = self._elapsed_s() + _GATHER_S
         while True:
+            began_s = self._elapsed_s()
             try:
                 found = self._read(Span(at, span.hi), ask, self._most_keys - len(keys))
             except ServerError as error:
@@ -71,8 +73,9 @@ class Gathering:
             blocked += found.counts[1]
             full = blocked or len(keys) >= self._most_keys or _bytes_of(keys) >= _MOST_KEY_BYTES
             full = full or self._elapsed_s() >= until_s
-            if at == span.hi or full or not goes_on():
+            if at == span.hi or full or not (share := goes_on(self._elapsed_s() - began_s)):
                 break
+            self._size = self._size.sharing(share)
         if not rows and found is None:
             return None
         read_only, uuid = ask(lambda: self._reader.session.query(ROLE))[0]

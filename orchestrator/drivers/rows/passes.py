@@ -89,7 +89,15 @@ class FillPass:
             stretch = self._next(position)
             self._accepts(stretch)
             position = self._moved(position, stretch, began_s)
+            self.size = self.size.sharing(self._rest(self._w.listening.elapsed_s - began_s))
         return position
+
+    def _rest(self, took_s: float) -> float:
+        """Make room for others after work of ``took_s``: which share of the target time is for us. Raises Halt."""
+        rest = self._w.reader.rest(took_s)
+        if rest.seconds:
+            self.pause(rest.seconds, rest.reason)
+        return rest.share
 
     def wait_for_row(self, key: Key) -> int | None:
         """Fill one row that this pass had to leave, waiting for its lock for a second at most: rows written.
@@ -163,7 +171,8 @@ class FillPass:
     def _gathered(self, span: Span) -> Stretch | None:
         if self._gathering is None:
             return None
-        return self._gathering.next(span, self.ask, lambda: self._w.listening.go_on().kind is SignalKind.GO)
+        hears, go = self._w.listening.go_on, SignalKind.GO
+        return self._gathering.next(span, self.ask, lambda took_s: self._rest(took_s) if hears().kind is go else 0.0)
 
     def _unchanged(self, *, at_once: bool = False) -> None:
         """Stops when somebody altered what is filled."""
@@ -291,8 +300,7 @@ class FillPass:
             raise Halt(stopped(signal, "the position is stored", self._w.listening.figures()))
 
     def _where(self, span: Span) -> str:
-        lo, hi = span.lo, span.hi
-        space = self._w.reader.space
+        lo, hi, space = span.lo, span.hi, self._w.reader.space
         return f"behind {show(space, lo) if lo else 'the start'} up to {show(space, hi) if hi else 'the end'}"
 
 

@@ -75,7 +75,8 @@ class ReplicaCompareDriver:
 
     def _side(self, session: Session, step: Compare, names: Sequence[str] = ()) -> Side:
         shape = live_shape(session, step.table, self._site.runbook.contract.key)
-        return side(session, shape, patience(self._site.clock), names, self._site.tag(step_key(step)))
+        tag, pace = self._site.tag(step_key(step)), self._site.pace()
+        return side(session, shape, patience(self._site.clock), names, tag, pace)
 
 
 def _class(found: Difference) -> str:

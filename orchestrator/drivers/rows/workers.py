@@ -115,6 +115,7 @@ class WorkerEar:
 
     def wait(self, seconds: float, reason: str) -> Signal:
         with self._shared.changed:
+            self._shared.listening.waited(seconds / self._shared.at_work, reason)
             self._shared.changed.wait_for(self._ended, timeout=seconds)
         return self.go_on()
 
@@ -250,7 +251,7 @@ class Workers:
         try:
             with closing(self._connect()) as session:
                 ear = WorkerEar(self._shared)
-                work = replace(self._w, reader=replace(self._w.reader, session=session), listening=ear)
+                work = replace(self._w, reader=self._w.reader.on(session), listening=ear)
                 with suppress(Left):
                     self._fill(work, ear, ranges, number)
         except (Halt, RolloutError, ServerError) as error:
