@@ -43,11 +43,11 @@ def _divides_widely(tokens: Sequence[Token], columns: Sequence[Column], signs: S
 
 
 def _multiplies_widely(tokens: Sequence[Token], columns: Sequence[Column], signs: Sequence[str]) -> bool:
-    """A product of more than two factors of 32 bits, or with a number, a moment or a text, leaves 64 bits; a sum does
-    with a number that needs them all."""
+    """A product of more than two factors of 32 bits, of a sum, or with a number, a moment or a text, leaves 64 bits; a
+    sum does with a number that needs them all."""
     numbers = [t.text.lower() for t in tokens if t.kind is TokenKind.NUMBER]
     digits = [64 if n.startswith(("0x", "0b")) or "e" in n else len(n.partition(".")[0]) for n in numbers]
-    if any(d > _SURELY_62_BITS for d in digits) or signs.count("*") > 1:
+    if any(d > _SURELY_62_BITS for d in digits) or ("*" in signs and len(signs) > 1):
         return True
     moments = any(c.type.family in (Family.TEMPORAL, Family.TIME) for c in columns)
     decimals = any(c.type.family is Family.DECIMAL for c in columns)

@@ -218,7 +218,8 @@ class Session:
             try:
                 self._connection = self._connected(tls.options(s.tls, bool(s.socket)))
             except pymysql.err.OperationalError as error:
-                if s.tls.mode != "PREFERRED" or error.args[0] != tls.TLS_MISSING:
+                # Who named an authority wants to know whom he speaks to.
+                if s.tls.mode != "PREFERRED" or s.tls.verifies or error.args[0] != tls.TLS_MISSING:
                     raise
                 self._connection = self._connected({"ssl_disabled": True})
             self._used_at = time.monotonic()

@@ -121,6 +121,9 @@ class _CachingSha2(_Sha2):
             connection.salt = packet.read_all().removesuffix(b"\0")
             connection.write_packet(_auth.scramble_caching_sha2(connection.password, connection.salt))
             packet = connection._read_packet()
+            if not packet.is_extra_auth_data():
+                # The driver's own way would answer another question of this kind, and then tell the password.
+                return packet
         if packet._data[:2] == _WHOLE_PASSWORD:
             self._refuse_without_key("caching_sha2_password")
         return _with_key(_auth.caching_sha2_password_auth, connection, packet)

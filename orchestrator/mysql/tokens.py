@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import cache
+from itertools import zip_longest
 
 from msgspec import Struct
 
@@ -43,7 +44,7 @@ class Token(Struct, frozen=True):
 
 _TOKEN = r"""
       (?P<space>\s+)
-    | (?P<comment>/\*.*?\*/ | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*)
+    | (?P<comment>/\*.*?(?:\*/|\Z) | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*)
     | (?P<string>(?:[xXbB])?'(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*")
     | (?P<quoted>`(?:[^`]|``)+`)
     | (?P<number>0[xX][0-9a-fA-F]+(?![\w$]) | 0b[01]+(?![\w$]) | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w$]))
@@ -85,9 +86,11 @@ def loose_end(sql: str) -> str:
     except ValueError as error:
         return str(error)
     depth = 0
-    for token in tokens:
+    for token, after in zip_longest(tokens, tokens[1:]):
         if token.kind is TokenKind.COMMENT or token.text == ";":
             return f"has {token.text!r}"
+        if token.text == "*" and after is not None and after.text == "/":
+            return "has '*/'"
         depth += (token.text == "(") - (token.text == ")")
         if depth < 0:
             return "closes a parenthesis that it does not open"

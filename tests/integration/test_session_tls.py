@@ -85,6 +85,13 @@ def test_an_authority_that_is_not_there_is_an_error_and_no_plain_session(pair: P
         cipher(over_tcp(pair, TlsSettings("PREFERRED", ca=str(tmp_path / "none.pem"))))
 
 
+def test_who_names_an_authority_goes_on_with_nobody_whom_it_does_not_vouch_for(pair: Pair, no_tls: None) -> None:
+    """Else whoever is between us needs only to say that there is no TLS."""
+    with pytest.raises(ServerUnreachable) as refused:
+        cipher(over_tcp(pair, TlsSettings("PREFERRED", ca=authority(pair))))
+    assert "SSL is required" in refused.value.seen
+
+
 def test_without_tls_on_the_server_preferred_goes_on_and_required_does_not(pair: Pair, no_tls: None) -> None:
     assert cipher(over_tcp(pair, TlsSettings("PREFERRED"))) == ""
     with pytest.raises(ServerUnreachable) as refused:
@@ -201,6 +208,22 @@ def test_a_password_is_not_encrypted_for_whoever_sends_a_key(
     (tmp_path / "key.pem").write_bytes(public(rsa.generate_private_key(public_exponent=65537, key_size=2048)))
     assert tried(server_key=str(tmp_path / "key.pem"))[0] == ""
     assert tried(asks_key=True)[0] == "s3cret-in-clear"
+
+
+@pytest.mark.parametrize("again", [switch(b"caching_sha2_password"), b"\xfe" + SALT + b"\0"])
+@pytest.mark.parametrize("greets", [GREETS, b"x"])
+def test_who_asks_for_another_plugin_again_is_told_nothing(
+    pair: Pair, own_key: rsa.RSAPrivateKey, again: bytes, greets: bytes
+) -> None:
+    """The driver's own way would answer the second time and then take the key that it is sent."""
+    says = [switch(b"caching_sha2_password"), again, FULL, OWN_KEY]
+    with whoever_listens(says, greets, public(own_key)) as (port, heard):
+        settings = replace(over_tcp(pair, TlsSettings("DISABLED")), port=port, password=Secret("s3cret-in-clear"))
+        with pytest.raises(ServerUnreachable):
+            Session(settings, role="test", timeout_s=2.0)
+    # Whatever salt it was mixed with: a message of the length of the key is the password, for who has the other half.
+    assert [len(packet) for packet in heard if len(packet) >= 256] == []
+    assert b"s3cret" not in b"".join(heard)
 
 
 @contextmanager
