@@ -20,6 +20,7 @@ from orchestrator.mysql.observer import MysqlObserver
 from orchestrator.mysql.pace import NO_REST, Pace
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.site import Site
+from orchestrator.sandbox.pair import Pair
 from orchestrator.sandbox.server import Server
 from tests.support.looking import small_account
 from tests.support.orders import fill, make_orders, site
@@ -102,6 +103,13 @@ def test_who_only_sleeps_is_no_crowd_and_neither_are_sessions_of_ours(primary: S
             assert Pace(ONE_IS_MANY).after(session, 0.01) == NO_REST
         finally:
             busy.join()
+
+
+def test_what_applies_a_replicas_events_is_no_crowd(pair: Pair) -> None:
+    with closing(Session(settings_of(pair.replica))) as session:
+        applying = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_COMMAND = 'Query' AND NAME LIKE %s"
+        assert session.value(applying, ("%replica_worker",)) >= 1
+        assert Pace(ONE_IS_MANY).after(session, 0.01) == NO_REST
 
 
 def test_a_crowd_is_more_than_the_processors_serve_where_they_are_shown(primary: Server, orders: str) -> None:

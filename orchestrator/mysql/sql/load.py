@@ -4,9 +4,11 @@ from __future__ import annotations
 
 # The processors that threads of sessions may run on, as ranges ("0-3,8"): every server has this group.
 PROCESSORS = "SELECT VCPU_IDS FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME = 'USR_default'"
-# Others' than ours, and none that only sleeps in its statement.
+# Others' than ours, and none that only sleeps in its statement. The threads that apply a replica's events are in a query
+# also while they wait for one.
 ACTIVE = (
     "SELECT COUNT(*) FROM performance_schema.threads t WHERE PROCESSLIST_COMMAND IN ('Query', 'Execute') "
+    "AND PROCESSLIST_USER <> 'system user' "
     "AND COALESCE(PROCESSLIST_STATE, '') NOT IN ('User sleep', 'User lock') "
     "AND NOT EXISTS (SELECT 1 FROM performance_schema.session_connect_attrs a "
     "WHERE a.PROCESSLIST_ID = t.PROCESSLIST_ID AND a.ATTR_NAME = 'program_name' AND a.ATTR_VALUE LIKE 'rollout %')"
