@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # The processors that threads of sessions may run on, as ranges ("0-3,8"): every server has this group.
 PROCESSORS = "SELECT VCPU_IDS FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME = 'USR_default'"
-# Others' than ours, and none that only sleeps in its statement. The threads that apply a replica's events are in a query
-# also while they wait for one.
+# Others' than ours, and none that only sleeps in its statement. What applies a replica's events is in a query also
+# while it waits for one.
 ACTIVE = (
     "SELECT COUNT(*) FROM performance_schema.threads t WHERE PROCESSLIST_COMMAND IN ('Query', 'Execute') "
     "AND PROCESSLIST_USER <> 'system user' "
