@@ -105,10 +105,10 @@ def test_who_only_sleeps_is_no_crowd_and_neither_are_sessions_of_ours(primary: S
             busy.join()
 
 
-def test_what_applies_a_replicas_events_is_no_crowd(pair: Pair) -> None:
+def test_what_applies_a_replicas_events_is_no_crowd(pair: Pair, orders: str) -> None:
     with closing(Session(settings_of(pair.replica))) as session:
         applying = "SELECT PROCESSLIST_COMMAND FROM performance_schema.threads WHERE NAME LIKE %s"
-        assert ("Query",) in session.query(applying, ("%replica_worker",))
+        wait_for(lambda: ("Query",) in session.query(applying, ("%replica_worker",)), what="an event that is applied")
         assert Pace(ONE_IS_MANY).after(session, 0.01) == NO_REST
 
 
