@@ -41,6 +41,11 @@ class Commit:
     connection: int
     of: str
 
+    @property
+    def takes_the_lease(self) -> bool:
+        """Whether the epoch is raised and an owner written: each is a change of the lease's row."""
+        return self.of.split().count("_rollout.lease") == 2
+
 
 def committed(here: Ground, since: Mark) -> list[Commit]:
     """Each commit since then, in order. The log is still the same file."""

@@ -62,13 +62,19 @@ class Life:
         self._name = rng.choices(_RUNBOOKS, _WEIGHTS)[0]
         self._shadow = rng.choices(("triggers", "flag"), (3, 1))[0]
         self._flagd = rng.random() < 0.2
+        # Whoever takes over from a purge may begin another rollout, on the columns that the purged one left.
+        self._found_there = False
 
     def live(self) -> None:
         with tempfile.TemporaryDirectory(prefix="rollout-life-") as folder, self._ground(Path(folder)) as here:
             self._tally.lives += 1
             untouched, told = old_values(here), tuple[str, ...]()
             for number in range(_MOVES + len(FORWARD) + 1):
-                move = self._next(number, self._record(here))
+                record = self._record(here)
+                move = self._next(number, record)
+                self._found_there = self._found_there or (
+                    move.kind == "purge" and record is not None and bool(record.done)
+                )
                 came = self._moved(here, number, move, untouched)
                 if came is None:
                     return
@@ -78,7 +84,7 @@ class Life:
                 told = typed(told, came, record.phase if record else "")
                 self._judge(last, self._arrived(here, last, record) + tells_what_came(here, record, told))
                 if last.kind == "finish" or last.all_the_way:
-                    self._judge(last, at_the_end(here, record))
+                    self._judge(last, at_the_end(here, record, found_there=self._found_there))
                 if last.kind == "purge":
                     self._judge(last, at_the_end(here, None) + nothing_is_kept(here))
                     return

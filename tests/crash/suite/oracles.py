@@ -144,8 +144,9 @@ def nothing_is_kept(here: Ground) -> list[str]:
     return found + [f"after its purge there is {file.name}" for file in files]
 
 
-def at_the_end(here: Ground, record: Record | None) -> list[str]:
-    """Findings when a rollout is closed and nobody writes; None: it was purged, and its shape may be either."""
+def at_the_end(here: Ground, record: Record | None, *, found_there: bool = False) -> list[str]:
+    """Findings when a rollout is closed and nobody writes; None: it was purged, and its shape may be either.
+    ``found_there``: the columns are of a rollout before, which was purged, so this one does not take them away."""
     found = left_behind(here)
     if record is None:
         return found + _replica_differs(here)
@@ -153,7 +154,7 @@ def at_the_end(here: Ground, record: Record | None) -> list[str]:
         shape = live_shape(session, here.runbook.table, here.runbook.contract.key)
     diff = compare_shape(here.runbook.contract, shape)
     gone = record.state is State.ROLLED_BACK and not record.done
-    if gone and diff.columns_equal and here.runbook.phases.rollback_ddl is RollbackDdl.DROP:
+    if gone and not found_there and diff.columns_equal and here.runbook.phases.rollback_ddl is RollbackDdl.DROP:
         found.append(f"columns that were dropped are there: {[c.name for c in diff.columns_equal]}")
     if not gone and not diff.complete:
         found.append("the shape is not the contract's")

@@ -2,7 +2,9 @@
 nothing, and says so.
 
 What it may do is judged by the server's binary log: no commit by any of its connections after the first one of whoever
-took over, which raises the epoch. What it may say is judged by what it and the other did: see ``_said``.
+took over, which raises the epoch. Who was cut off while it asked for the lease does not know that it had it: it may ask
+again, as a second operator does, and act when nobody else does any more. What it may say is judged by what it and the
+other did: see ``_said``.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ _MOST_OVERLAP_S = 1.5
 _VICTIMS = (Victim.SLEEPER, Victim.WIRE, Victim.LOSS)
 # With which words a command says that it is not the holder any more.
 _LOST = re.compile(r"the lease of .* was lost|we act under epoch|is being worked on by|else moved this rollout")
+_ASKS_FOR_THE_LEASE = "INSERT INTO `_rollout`.`lease`"
 _NOTHING_BEGUN = re.compile(r"nothing was begun")
 _ABORTED = re.compile(r"abort")
 
@@ -52,12 +55,13 @@ _ABORTED = re.compile(r"abort")
 @dataclass(frozen=True)
 class Woken:
     """What the sleeper did. ``over``: it had ended before it, or its way, went on. ``through``: the server shows that
-    its work was done, and by itself."""
+    its work was done, and by itself. ``anew``: it took the lease again, when the other had."""
 
     move: Move
     tried: Attempt
     over: bool
     through: bool
+    anew: bool
 
 
 class Race(Life):
@@ -92,9 +96,12 @@ class Race(Life):
             _goes_on(stands)
             tried, done = sleeper.ended(), heir.ended()
         commits = committed(here, since)
-        woken = Woken(move, tried, over, self._through(here, move, tried, commits, began_at))
+        late = _late(commits, tried, done)
+        anew = cut_off and _ASKS_FOR_THE_LEASE in tried.struck and bool(late) and late[0].takes_the_lease
+        woken = Woken(move, tried, over, self._through(here, move, tried, commits, began_at), anew)
         self._tally.struck(f"{move.name}, then {taken[-1].kind}", moment, tried.struck)
-        found = _late(commits, tried, done) + _said(woken, taken)
+        found = _both_act(commits, late[0], done) if anew else _told_late(late)
+        found += _said(woken, taken)
         if done.code != Exit.DONE:
             found.append(f"who came after it ended with {done.code}: {done.said}")
         self._judge(move, found + after_a_death(here, untouched), moment, tried)
@@ -113,7 +120,9 @@ class Race(Life):
 
     def _came(self, here: Ground, woken: Woken, taken: Sequence[Move], done: Attempt) -> tuple[Move, ...]:
         """What came through, in order; the stage that was next when the other said no more is named."""
-        came = (woken.move, *taken) if woken.through else tuple(taken)
+        came = tuple(taken)
+        if woken.through:
+            came = (*taken, woken.move) if woken.anew else (woken.move, *taken)
         if _NOTHING_BEGUN.search(done.said):
             came = (woken.move,) if woken.through else ()
         record = self._record(here)
@@ -168,11 +177,20 @@ def _said(woken: Woken, taken: Sequence[Move]) -> list[str]:
     return [] if right else [f"it woke and ended with {code}: {said}"]
 
 
-def _late(commits: list[Commit], woken: Attempt, heir: Attempt) -> list[str]:
-    """Findings: commits by the one that woke after the first one of the other."""
+def _late(commits: Sequence[Commit], woken: Attempt, heir: Attempt) -> Sequence[Commit]:
+    """Commits by the one that woke after the first one of the other."""
     took_over = next((at for at, commit in enumerate(commits) if commit.connection in heir.sessions), len(commits))
-    late = [commit.of for commit in commits[took_over:] if commit.connection in woken.sessions]
-    return [f"it committed after another had taken over: {late}"] if late else []
+    return [commit for commit in commits[took_over:] if commit.connection in woken.sessions]
+
+
+def _told_late(late: Sequence[Commit]) -> list[str]:
+    return [f"it committed after another had taken over: {[commit.of for commit in late]}"] if late else []
+
+
+def _both_act(commits: Sequence[Commit], taking: Commit, heir: Attempt) -> list[str]:
+    """Findings: commits by the other after the one that woke had taken the lease properly."""
+    after = [c.of for c in commits[commits.index(taking) :] if c.connection in heir.sessions]
+    return [f"the other committed after the lease was taken from it: {after}"] if after else []
 
 
 def _holds(here: Ground, pid: int) -> bool:
