@@ -106,6 +106,9 @@ def test_who_only_sleeps_is_no_crowd_and_neither_are_sessions_of_ours(primary: S
 
 
 def test_what_applies_a_replicas_events_is_no_crowd(pair: Pair, orders: str) -> None:
+    """Under whose name ever: that of who started the replica."""
+    script(pair.replica, "STOP REPLICA; START REPLICA")
+    script(pair.primary, "INSERT INTO held VALUES (2)", database=orders)
     with closing(Session(settings_of(pair.replica))) as session:
         applying = "SELECT PROCESSLIST_COMMAND FROM performance_schema.threads WHERE NAME LIKE %s"
         wait_for(lambda: ("Query",) in session.query(applying, ("%replica_worker",)), what="an event that is applied")
