@@ -15,7 +15,7 @@ from orchestrator.model.runbook import RollbackDdl, Runbook
 from orchestrator.model.state import FINISH, FORWARD, REPAIR, ROLLBACK
 from orchestrator.mysql import quote
 from orchestrator.mysql.errno import ServerError
-from orchestrator.mysql.look.rights import Rights, read_rights
+from orchestrator.mysql.look.rights import ALL_PRIVILEGES, Rights, read_rights
 from orchestrator.mysql.look.unseen import EVERYWHERE, PERFORMANCE_SCHEMA, Account
 from orchestrator.mysql.session import Session
 
@@ -54,7 +54,9 @@ _ON_TABLE_UNDER_A_FLAG = (
     *_ON_TABLE[:2],
     _Wanted("UPDATE", "needed for backfill and shadow-write", ("backfill", "shadow-write", REPAIR)),
 )
-# What gh-ost makes beside the table, and the locks of its cut-over.
+# What gh-ost makes beside the table, and the locks of its cut-over. It reads the words of SHOW GRANTS: the name of a
+# schema with an escaped wildcard it knows behind ALL PRIVILEGES alone, and each right only behind the bare name, which
+# is a grant on other schemas as well (seen with 1.1.10 on 9.7.4).
 _BESIDE = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "LOCK TABLES", "TRIGGER")
 _GLOBAL = (
     _Wanted(
@@ -112,6 +114,8 @@ def _copy_rights(rights: Rights, runbook: Runbook, account: Account) -> Iterator
     if engine == "native" or not runbook.contract.allow_rebuild:
         return
     missing = [right for right in _BESIDE if not rights.on_schema(right, schema)]
+    if quote.everything_in(schema, literal=account.literal) != quote.everything_in(schema, literal=True):
+        missing = [] if rights.shown_for(schema, _BESIDE) else [ALL_PRIVILEGES]
     if missing:
         grant = account.grant_all_of(", ".join(missing), schema)
         yield MissingPrivilege(

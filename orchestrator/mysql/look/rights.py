@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ _LINE = re.compile(
 )
 _NAME = re.compile(r"`((?:[^`]|``)*)`|(\*)")
 _ON_COLUMNS = re.compile(r"\w[\w ]*\([^)]*\)")
-_ALL = "ALL PRIVILEGES"
+ALL_PRIVILEGES = "ALL PRIVILEGES"
 
 
 class _Given(Struct, frozen=True):
@@ -46,6 +47,17 @@ class Rights(Struct, frozen=True):
             _covers(g, right) and g.schema == schema and g.table == table for g in self.given
         )
 
+    def shown_for(self, schema: str, rights: Sequence[str]) -> bool:
+        """Whether one grant names the schema, or every one, and has all these rights; behind an escaped name: ALL."""
+        return any(
+            given.table is None
+            and (
+                (given.schema in (None, schema) and all(_covers(given, right) for right in rights))
+                or (ALL_PRIVILEGES in given.rights and self._names(given, schema))
+            )
+            for given in self.given
+        )
+
     def _names(self, given: _Given, schema: str) -> bool:
         if given.schema is None:
             return False
@@ -53,7 +65,7 @@ class Rights(Struct, frozen=True):
 
 
 def _covers(given: _Given, right: str) -> bool:
-    return right in given.rights or _ALL in given.rights
+    return right in given.rights or ALL_PRIVILEGES in given.rights
 
 
 def _pattern(written: str) -> re.Pattern[str]:
