@@ -31,6 +31,8 @@ _CURES: dict[int, Cure] = (
     | dict.fromkeys((1290, 1792, 1836), Cure.TOPOLOGY)
     | dict.fromkeys((1153, 1180, 1197, 3100), Cure.SMALLER)
 )
+# A file cannot be written, no room on the device, a table is full, no room for what is sorted.
+NO_ROOM = frozenset({3, 28, 1021, 1026, 1114, 1878})
 PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1095, 1401, 1419, 1410})
 # What stops a batch and is no row's fault: a full or broken disk, a table, column, function or definer that is missing.
 _OF_NO_ROW = frozenset({3, 28, 1021, 1026, 1030, 1036, 1049, 1054, 1114, 1146, 1305, 1449, 3675}) | PRIVILEGE

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import closing
 
 from orchestrator.errors import ConfigurationError, Held, PrivilegeMissing, RolloutError, ServerUnreachable
-from orchestrator.mysql.errno import Cure, ServerError
+from orchestrator.mysql.errno import NO_ROOM, Cure, ServerError
 from orchestrator.mysql.look.unseen import read_account, unseen_because
 from orchestrator.mysql.session import Row, Session
 from orchestrator.mysql.site import Site
@@ -31,6 +31,9 @@ def told(error: ServerError, doing: str, grant: str = "") -> RolloutError:
     seen = f"{doing}: the server says {error.number} {error.text}"
     if error.is_privilege:
         return PrivilegeMissing(seen, "an account that may do this", grant or "rollout doctor")
+    if error.number in NO_ROOM:
+        room = "room where the server keeps its data and its temporary files (datadir, tmpdir)"
+        return Held(seen, room, "free space there, then type the same command again")
     match error.cure:
         case Cure.TOPOLOGY:
             return ConfigurationError(seen, "the writable primary", "point rollout to the primary (--host, --port)")

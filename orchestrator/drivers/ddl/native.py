@@ -20,7 +20,7 @@ from orchestrator.model.step import (
     step_key,
 )
 from orchestrator.mysql.carry import Carrier, Judged
-from orchestrator.mysql.errno import ServerError
+from orchestrator.mysql.errno import NO_ROOM, ServerError
 from orchestrator.mysql.guard import Build, Exclusive, Guard, ReplicaLook
 from orchestrator.mysql.session import Session
 from orchestrator.mysql.shape import read_shape
@@ -32,8 +32,6 @@ from orchestrator.ports import Beat
 _NOT_THIS_WAY = frozenset({1845, 1846, 1221, 4157})
 _ROW_VERSIONS_USED_UP = 4092
 _ONLINE_LOG_FULL = 1799
-# A file cannot be written, no room on the device, a table is full, no room for what a build sorts.
-_NO_ROOM = frozenset({3, 1021, 1114, 1878})
 
 
 class NativeDdlDriver:
@@ -160,7 +158,7 @@ def refused(error: ServerError) -> Outcome:
             "raise innodb_online_alter_log_max_size (SET PERSIST, in bytes), or wait for a quieter hour, or say why in"
             " allow_rebuild and take engine: gh-ost; then the same command again",
         )
-    if error.number in _NO_ROOM:
+    if error.number in NO_ROOM:
         return Outcome(
             Result.FAILED,
             f"the server has no room for it, and took it back: {seen}",
