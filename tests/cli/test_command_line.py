@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -302,8 +303,30 @@ def test_a_password_is_nowhere_but_where_it_was_put(here: Small) -> None:
         assert marked not in "".join(r.out + r.err for r in said) + out + err
         assert marked not in saved.read_text(encoding="utf-8")
         assert marked not in str(shown) + str(attributes)
-        said_again = script_of.run("history", "--json").out + script_of.run("status", "--runbook-text").out
-        assert marked not in said_again
+        told_once_more = (
+            *(("history", "--json"), ("status", "--runbook-text"), ("status", "--json"), ("plan", "--json")),
+            *(
+                ("check", "--json"),
+                ("doctor", "--grants"),
+                ("verify", "--json"),
+                ("lint", "--live"),
+                ("drift",),
+                ("adr",),
+            ),
+        )
+        answers = [script_of.run(*verb, expect=None) for verb in told_once_more]
+        assert all(a.out or a.err for a in answers), answers
+        assert marked not in "".join(a.out + a.err for a in answers)
+        exporter = script_of.start("metrics", "--port", "0")
+        try:
+            assert exporter.stdout is not None
+            with urlopen(exporter.stdout.readline().strip(), timeout=30) as answer:
+                page = answer.read().decode()
+        finally:
+            exporter.terminate()
+            left = exporter.communicate(timeout=60)
+        assert "rollout_up 1.0" in page
+        assert marked not in page + "".join(left)
         for (name,) in here.sql("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '_rollout'"):
             assert marked not in str(here.sql(f"SELECT * FROM _rollout.`{name}`")), name
         script_of.run("rollback", "-y")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -87,6 +88,40 @@ def test_a_plan_that_shows_the_mirror_writes_nothing(here: Small) -> None:
     assert "fire no trigger: TRUNCATE, ALTER TABLE … TRUNCATE, DROP or EXCHANGE PARTITION" in shown[0], "B56"
     assert len(seen) > 50, "the log has what was sent"
     assert [s for s in seen if writing(s)] == []
+
+
+def test_whoever_lints_compares_begins_a_runbook_or_serves_metrics_writes_nothing(here: Small) -> None:
+    """Law 3 for the other commands that look; and none of them leaves a file that it was not asked for."""
+    grants = f"GRANT SELECT ON {here.schema}.* TO {{who}}; GRANT SELECT ON `_rollout`.* TO {{who}}"
+    here.terminal.run("run", "--until", "backfill", "-y")
+    folder = here.terminal.runbook.parent
+    with small_account(here.pair.primary, "finder", grants) as account, general_log(here.pair.primary):
+        finder = here.operator(account)
+        before, files = here.seen(), listed(folder)
+        said_of = [
+            finder.run("lint", "--live", expect=None).out,
+            finder.run("drift", expect=None).out,
+            finder.run("init", f"{here.schema}.orders", "-o", "-").out,
+        ]
+        exporter = finder.start("metrics", "--port", "0")
+        try:
+            assert exporter.stdout is not None
+            with urlopen(exporter.stdout.readline().strip(), timeout=30) as page:
+                assert b"rollout_up 1.0" in page.read()
+        finally:
+            exporter.terminate()
+            exporter.communicate()
+        assert here.seen() == before
+        assert listed(folder) == files
+        seen = said(here.pair.primary, "finder")
+    assert all(said_of), said_of
+    assert len(seen) > 50, "the log has what was sent"
+    assert [s for s in seen if writing(s)] == []
+
+
+def listed(folder: Path) -> dict[str, bytes]:
+    """Every file below it, with what it holds."""
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
 def test_0_for_a_plan_of_an_account_that_may_only_select_from_the_table(here: Small) -> None:
